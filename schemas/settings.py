@@ -242,7 +242,7 @@ class Settings(Row):
     workers: int = Field(default_factory=_cores, ge=1)
     """Threads, and processes that read logs; with Dask or Ray, processes that measure. By default one per core."""
     memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Memory of a join in GB; what exceeds it is written to `TMPDIR`. By default 0.5; more hardly saves time."""
+    """Memory of a join in GB; what exceeds it is written to `TMPDIR`. By default 0.25."""
     spill_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Largest amount that a join may write to `TMPDIR`, in GB; null for what is free there."""
     task_runner: Literal["threads", "dask", "ray"] = THREADS

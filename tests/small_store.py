@@ -27,6 +27,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import (
     NOON,
@@ -72,6 +73,7 @@ def small_store(folder: Path) -> Store:
     languages = {each.prompt_id: {"language": ("en", "de", "unknown")[n % 3]} for n, each in enumerate(kept)}
     measure_clean(store, conversations, language=languages, tokens=counted_tokens(conversations))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    mark_decided(store)
     return store
 
 

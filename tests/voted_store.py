@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from schemas.benches.bench import HiddenItem
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
 from tests.builders import battle, decision, drawn_image, image, measure_clean, sides, store_with
 
@@ -42,6 +43,7 @@ def voted(folder: Path) -> Store:
         ],
     )
     measure_clean(store, chats)
+    mark_decided(store)
     return store
 
 

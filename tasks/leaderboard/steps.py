@@ -153,7 +153,7 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
         battles.select("vote", *_MODELS, left=pl.lit(side == "a"), conversation_id=f"conversation_{side}")
         for side in ("a", "b")
     )
-    facts = conversation_features(store, sides["conversation_id"], versions)
+    facts = conversation_features(store, sides["conversation_id"], versions, _FACTS)
     opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
     marks_of_answers = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
     sides_with_words = list[pl.DataFrame]()
@@ -161,11 +161,14 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
         # A row is one side of one battle: a conversation may be a side of several.
         of_sides = conversations.join(sides, on="conversation_id")
         words = wording(of_sides.select(opening).to_series(), None)
-        sides_with_words.append(of_sides.select("vote", "left", "conversation_id", **marks_of_answers).hstack(words))
+        of_sides = of_sides.select("vote", "left", "conversation_id", **marks_of_answers).hstack(words)
+        sides_with_words.append(compact(of_sides))
     return pl.concat(sides_with_words).join(facts, on="conversation_id")
 
 
 _MORE = ("code", "multi_turn")
+_FACTS = ("language", "context_tokens", *TAXONOMY, *CATEGORIES, *_MORE, "refusal", *_FEATURES)
+"""Columns of `conversation_features` that slices and style control need."""
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)
 _MODELS = ("model_a", "model_b")
 _EITHER = ("refusal", *MARKS)

@@ -43,7 +43,14 @@ from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.bench import bench_evidence, fit_in_use
 from tasks.storage.queries.conversation_features import Tallies
-from tasks.storage.queries.released import days, decided_hash, decided_policy, is_decided, release_version, unmeasured
+from tasks.storage.queries.released import (
+    days,
+    decided_hash,
+    is_decided,
+    release_version,
+    require_decided_policy,
+    unmeasured,
+)
 from tasks.storage.queries.signals import Versions
 from tasks.storage.records import funnel, run_records
 from tasks.storage.tables import Store
@@ -151,15 +158,16 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     store = Store.open(settings.store)
     if store.height("decisions") == 0:
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
+    if store.read_bytes(UNFINISHED) is not None:
+        raise BadInput(
+            "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
+        )
     if not is_decided(store):
         raise BadInput(
             f"store {settings.store!r}: conversations or battles changed after the decisions were made, so some were "
             "never screened; run `curate decide`, or `curate run` with the logs, before the release"
         )
-    if store.read_bytes(UNFINISHED) is not None:
-        raise BadInput(
-            "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
-        )
+    policy = require_decided_policy(store)
     staging = staging_folder(store)
     shutil.rmtree(staging, ignore_errors=True)  # left by a killed build
     staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)
@@ -168,7 +176,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     statistics = {config: Statistics(config) for config in COMPARED}
     shown = {config: ImageLists(config) for config in CONFIGS}
     images, tallies = ReleasedImages(store), Tallies()
-    names = NamesFound(decided_policy(store) or Policy(name="unknown", rules=[]))
+    names = NamesFound(policy)
 
     def counted(config: str) -> Iterator[pl.DataFrame]:
         for rows in gathered.rows(config):
@@ -209,7 +217,7 @@ def seal_release(
     """Write leaderboards, `parts` of products, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
     gone, decided = funnel(store), str(decided_hash(store))
-    policy = Policy.model_validate_json(store.read_bytes(f"policies/{decided}.json") or b"{}")
+    policy = require_decided_policy(store)
     unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, _relevant(settings))
     made_of = [*CORE_PARTS, *parts]
     told = [part.write(unsealed) for part in made_of]

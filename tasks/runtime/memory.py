@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-MEMORY_GB = 0.5
-"""Memory of joins where the settings give none. More hardly saves time: facts of 300,000 conversations take as long."""
+MEMORY_GB = 0.25
+"""Memory of joins where the settings give none. Twice as much saves a fifth of the time of joins of 300,000 rows."""
 
 
 class Limits(NamedTuple):

@@ -42,20 +42,24 @@ _WITHOUT_TEXTS = """
     FROM released SEMI JOIN wanted USING (conversation_id)
 """
 _FACTS = """
-    -- a row is one of the given conversations, and all that is known of it
-    SELECT * FROM conversation_facts
+    -- a row is one of the given conversations, and what is known of it
+    SELECT {columns} FROM conversation_facts
 """
 
 
-def conversation_features(store: Store, conversation_ids: pl.Series, versions: Versions) -> pl.DataFrame:
-    """The rows of the view `conversation_facts` of these conversations; null where a signal was not measured.
+def conversation_features(
+    store: Store, conversation_ids: pl.Series, versions: Versions, columns: Sequence[str]
+) -> pl.DataFrame:
+    """`conversation_id` and columns of the view `conversation_facts` of these conversations.
 
-    Columns: those of a conversation without its texts; language, the seven categories, code, refusal, multi_turn,
-    context_tokens and assistant_tokens, the ten Markdown counts of the assistant's messages, their entities, and
-    headers, list_items and bold; criteria and taxonomy; topic_id, topic, x and y.
+    Null where a signal was not measured. The view has the columns of a conversation without its texts; language, the
+    seven categories, code, refusal, multi_turn, context_tokens and assistant_tokens, the ten Markdown counts of the
+    assistant's messages, their entities, and headers, list_items and bold; criteria and taxonomy; topic_id, topic, x
+    and y.
     """
     released = released_without_texts(store, conversation_ids)
-    return pl.concat(store.batches(_FACTS, versions=versions_in_use(versions), released=released))
+    query = _FACTS.format(columns=", ".join(("conversation_id", *columns)))
+    return pl.concat(store.batches(query, versions=versions_in_use(versions), released=released))
 
 
 def released_without_texts(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:

@@ -122,6 +122,14 @@ def decided_policy(store: Store) -> Policy | None:
         ) from None
 
 
+def require_decided_policy(store: Store) -> Policy:
+    """The policy that made the decisions. Raises BadInput without it: models would have the names of the logs."""
+    policy = decided_policy(store)
+    if policy is None:
+        raise BadInput(f"store {store.root!r} lacks the policy that made its decisions; run `curate decide` again")
+    return policy
+
+
 def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:
     """Rows of `conversations` or `battles` with models renamed by the policy that made the decisions."""
     policy = decided_policy(store)
@@ -224,9 +232,12 @@ def mark_decided(store: Store) -> None:
 
 
 def is_decided(store: Store) -> bool:
-    """Whether no conversation or battle has come, changed or gone since `mark_decided`; true before the first."""
+    """Whether no conversation or battle has come, changed or gone since `mark_decided`.
+
+    False where nothing was ever decided, and for decisions of 0.1, which say not what they are about.
+    """
     mark = store.read_bytes(_MARK)
-    return mark is None or json.loads(mark) == _parts(store)
+    return mark is not None and json.loads(mark) == _parts(store)
 
 
 def _parts(store: Store) -> dict[str, list[str]]:

@@ -75,6 +75,18 @@ def test_what_changed_after_the_decisions_is_not_released_by_them(own_store):
     assert rest and make_release(own_store).counts["new"]
 
 
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [("decided_about", "some were never screened"), (policy_hash(POLICY), "lacks the policy that made its decisions")],
+)
+def test_decisions_without_their_policy_or_what_they_are_about_are_not_released(own_store, lost, told):
+    own_store.fs.rm_file(own_store.at(f"policies/{lost}.json"))
+    before = _releases(own_store)
+    with pytest.raises(BadInput, match=f"{told}.*run `curate decide`") as raised:
+        make_release(own_store)
+    assert "\n" not in str(raised.value) and _releases(own_store) == before
+
+
 def test_other_content_under_the_default_version_becomes_the_next_one(own_store):
     made = [make_release(own_store).result]
     for conversation_id in ("c03", "c04"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
 from tests.small_store import make_release, manifest_of
 
@@ -40,6 +41,7 @@ ROWS = {"chats": ["battle", "bench"], "battles": ["chat", "bench", "failures"], 
 def test_a_release_without_a_kind_of_rows_is_one_for_every_command(store, curate, tmp_path, kind):
     own = Store(str(shutil.copytree(store.root, tmp_path / "store")))
     LACKING[kind](own)
+    mark_decided(own)
     made = Path(own.at(make_release(own, reported=True, release="second").result))
     manifest = manifest_of(made)
     with_rows = [config for config in ("chat", "battle", "bench", "failures") if manifest["counts"][config]]

@@ -21,6 +21,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.release.contents import declared_columns
 from tasks.release.item_boards import SINCE_LAYOUT
 from tasks.release.registered import OpenRelease, board_csv
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store, frame_of
 from tests.builders import measure_clean
 from tests.generated_bench import NAME, decided, review_of_generated, settings_for
@@ -38,6 +39,7 @@ def store(tmp_path_factory) -> Store:
     policy = load_policy("public_release")
     decided_by = store.read("decisions", ["policy_hash"])["policy_hash"][0]
     store.write_bytes(f"policies/{decided_by}.json", policy.model_dump_json().encode())
+    mark_decided(store)
     _answered(store)
     return store
 

@@ -21,6 +21,7 @@ from tasks.release.steps import unchanged_release
 from tasks.release.verify import verify_release
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.records import run_record
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
@@ -171,6 +172,7 @@ def _measured(folder: Path, count: int) -> Store:
     pictures = {each.image_id: {"vector": [1.0, 0.0]} for each in shown}
     measure_clean(store, chats, text_embedding=prompts, image_embedding=pictures, tokens=counted_tokens(chats))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    mark_decided(store)
     return store
 
 

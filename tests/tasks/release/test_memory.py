@@ -8,6 +8,7 @@ from schemas.policy import policy_hash
 from schemas.settings import Settings
 from tasks.release.steps import build_release
 from tasks.runtime.memory import use_limits
+from tasks.storage.queries.released import mark_decided
 from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with
 from tests.small_store import POLICY
 
@@ -23,6 +24,7 @@ def test_a_release_is_built_in_an_eighth_of_the_memory_that_its_rows_take(tmp_pa
     store = store_with(tmp_path, conversations=chats, decisions=decided)
     measure_clean(store, chats)
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    mark_decided(store)
     assert sum(size for _, size in store.part_sizes("conversations")) >= 8 * MEMORY_GB * 1e9
     use_limits(MEMORY_GB, None)
     try:

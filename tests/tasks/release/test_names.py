@@ -8,6 +8,7 @@ import pytest
 from flows.products import problems_of
 from schemas.errors import UnsafeName
 from tasks.release.checks.names import NamesFound
+from tasks.storage.queries.released import mark_decided
 from tests.builders import gathered_rows
 from tests.small_store import MODELS, POLICY, make_release
 
@@ -57,6 +58,7 @@ def _conversation_id(store):
 )
 def test_nothing_is_released_with_it_and_the_first_log_line_is_named(own_store, change, remedy):
     change(own_store)
+    mark_decided(own_store)
     with pytest.raises(UnsafeName, match=r"2024-09-18-conv\.json:\d+\)") as told:
         make_release(own_store, release="second")
     assert remedy in str(told.value) and told.value.exit_status == 2
@@ -68,5 +70,6 @@ def test_a_release_whose_names_only_look_like_addresses_is_made_and_whole(own_st
     conversations = own_store.read("conversations")
     renamed = pl.col("model").replace(dict(zip(MODELS, odd, strict=True)))
     own_store.replace("conversations", conversations.with_columns(renamed))
+    mark_decided(own_store)
     made = own_store.at(make_release(own_store, reported=True, release="second").result)
     assert problems_of(Path(made)) == []

@@ -212,7 +212,7 @@ def test_a_limit_that_is_too_little_is_one_line_with_the_setting_and_the_process
         [sys.executable, "-c", LITTLE_MEMORY, store.root], text=True, capture_output=True, timeout=120
     )
     assert (ended.returncode, ended.stdout.count("\n")) == (0, 1), ended.stderr
-    assert "memory_gb=0.01 is too little" in ended.stdout and "give memory_gb=0.5" in ended.stdout
+    assert "memory_gb=0.01 is too little" in ended.stdout and "give memory_gb=0.25" in ended.stdout
 
 
 class NotesThreads(Store):

@@ -29,6 +29,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import KEY_VARIABLE
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.take_down import take_down
 from tests.builders import (
@@ -221,6 +222,7 @@ def fill(store: Store) -> None:
     measured = ("0" * 32, text_id(f"{SECRET} why"), text_id("an answer"))  # replaced, of a vote, of the benchmark
     store.append("signals/text_pii", facts_frame("text_pii", {name: {} for name in measured}))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    mark_decided(store)
 
 
 def _generated(by_id: dict[str, Conversation]) -> dict[str, list[Row]]:

@@ -36,7 +36,9 @@ def text(talk, place):
 def features(tmp_path, conversations=(TALK, SHORT), **facts):
     store = store_with(tmp_path, conversations=conversations)
     measure_clean(store, conversations, **facts)
-    frame = conversation_features(store, store.read("conversations")["conversation_id"], VERSIONS)
+    frame = conversation_features(
+        store, store.read("conversations")["conversation_id"], VERSIONS, ["* EXCLUDE (conversation_id)"]
+    )
     return {row["conversation_id"]: row for row in frame.iter_rows(named=True)}
 
 
