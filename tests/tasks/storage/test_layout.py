@@ -12,7 +12,7 @@ from schemas.errors import BadInput, StoreUnwell
 from schemas.layout import LAYOUT, StoreLayout
 from schemas.tables import TABLES
 from tasks.storage.layout import state_layout
-from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.released import decided_hash, decided_policy
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import facts_frame
 from tests.older_store import LAYOUT_FILE, add_table, make_older
@@ -67,7 +67,7 @@ def test_an_older_store_is_not_called_whole(older, curate):
 
 def test_a_policy_of_another_version_hinders_no_explanation_and_is_one_clear_line_elsewhere(older, curate):
     battle = older.read("battles", ["battle_id"])["battle_id"][0]
-    (policy,) = older.fs.ls(older.at("policies"), detail=False)
+    policy = older.at(f"policies/{decided_hash(older)}.json")
     older.fs.pipe_file(policy, older.fs.cat_file(policy).replace(b"{", b'{"once": 1, ', 1))
     code, out, _ = curate("explain", "--store", older.root, battle)
     assert code == 0 and f"battle {battle} (" in out
