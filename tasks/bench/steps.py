@@ -29,6 +29,7 @@ from tasks.bench.failures import (
 from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alike, measures
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
+from tasks.storage.parquet import compact
 from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.released import days, require_redactions
 from tasks.storage.queries.signals import Vectors, Versions, signal_facts, versions_in_use
@@ -161,7 +162,7 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     """
     require_redactions(store)
     rows = store.batches(_KEPT, versions=versions_in_use(versions))
-    return pl.concat(conversations.with_columns(**_COMPACT) for conversations in rows)
+    return pl.concat(compact(conversations).with_columns(**_COMPACT) for conversations in rows)
 
 
 def _measured(
