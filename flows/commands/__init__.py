@@ -13,67 +13,6 @@ from schemas.errors import CurateError, on_command_line, problem_in_words, why_u
 _LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 """Error numbers that the user can fix by choosing another path."""
-RENAMED = {
-    "planted": "curate demo --check --out DIR [--store STORE]",
-    "topics compare": "curate diff A B --table topics",
-    "bench failures --csv": "curate review out failures --store STORE",
-    "bench failures FILE": "curate review in failures FILE --store STORE",
-    "bench findings": "curate review in items FILE --store STORE, and curate review results items",
-    "bench review": "curate review out, in or results generated",
-    "judge sheet": "curate review out battles --store STORE",
-    "judge board --interval": "--resampled rows",
-    "judge submit --battles": "--out FILE",
-    "migrate --store": "curate migrate STORE",
-    "review --results": "curate review results --store STORE",
-    "review --serve": "curate review serve --store STORE",
-    "review --store": "curate review out held --store STORE, and curate review in held FILE --store STORE",
-    "review results --battles": "--out FILE",
-    "status --store": "curate status STORE",
-    "verify --store": "curate verify RELEASE",
-    "view --store": "curate view STORE",
-    "--against": "--agreement BOARD; for two benchmarks made on demand, --bench A --bench B",
-    "--answers-at-once": "--set answers_at_once=N",
-    "--aspects": "--set generate.general=N --set generate.fine=N",
-    "--batch-hours": "--set batch_hours=HOURS",
-    "--bench": "--set bench.KEY=VALUE",
-    "--bench-size": "--set bench.size=N",
-    "--both-bad": "--set both_bad=exclude",
-    "--cluster": "--set cluster=NAME",
-    "--conversations": "--set conversations=N",
-    "--disagreements": "--first N",
-    "--elo-k": "--set elo_k=POINTS",
-    "--elo-order": "--set evaluate.elo_order=given",
-    "--epoch": "--set bench.hidden_epoch=YYYY-MM",
-    "--exclude-outliers": "--set exclude_outlier_judges=yes",
-    "--failed-share-max": "--set failed_share_max=SHARE",
-    "--format": "--file-format FORMAT",
-    "--graph": "--set generate.graph=yes",
-    "--guided": "--set guided=yes",
-    "--images-max": "--set images_max=N",
-    "--interval": "--set interval=bootstrap",
-    "--items": "--documents FILE",
-    "--levels": "--set generate.levels=easy,hard",
-    "--log-addresses": "--set log_addresses=yes",
-    "--messages-per-minute": "--set messages_per_minute=N",
-    "--models": "--set models=N",
-    "--modes": "--set evaluate.audit_modes=blind,all_a",
-    "--narrow": "--set narrow=yes",
-    "--no-graph": "--set generate.graph=no",
-    "--per-aspect": "--set generate.per_aspect=N",
-    "--per-model": "--set per_model=N",
-    "--per-topic": "--set per_topic=N",
-    "--proxies": "--set proxies=N",
-    "--reference-battles": "--set evaluate.reference_battles=N",
-    "--release": "--bench-release DIR",
-    "--style": "--set style_preset=NAME; in `curate export sft`, --example-format NAME",
-    "--task-runner": "--set task_runner=dask",
-    "--task-runner-address": "--set task_runner_address=ADDRESS",
-    "--title": "--set title=TEXT",
-    "--topic-engine": "--set topics.engine=NAME",
-    "--unguided": "--set guided=no",
-    "--with-reference": "--set evaluate.with_reference=yes",
-}
-"""Commands, and options that every command or one command had -> how it is said now."""
 
 
 def command_line() -> typer.Typer:
@@ -197,12 +136,4 @@ def _in_one_line(error: TyperException) -> str:
         given = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
         message = f"{message.partition(': ')[0]}: {problem_in_words(problem).rstrip('.')}{given}"
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
-    word = ""  # what the command line does not know, also said with its command, as in `RENAMED`
-    if message.startswith("Got unexpected extra argument"):
-        word = "FILE"
-    elif message.startswith("No such "):
-        word = getattr(error, "option_name", None) or message.split("'")[1]
-    for name in (f"{command} {word}".removeprefix("curate "), word):
-        if name in RENAMED:
-            return f"{name} is said in another way now: {RENAMED[name]}; see `{command} --help`"
     return message and f"{message}; see `{command} --help`"
