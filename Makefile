@@ -54,7 +54,6 @@ check: .venv/full ## Format, lint, strict types, import contracts, generated doc
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m flows.reference --check
-	$(BIN)/python -m flows.reference.sentences
 
 docs: .venv/full ## Write the generated pages and, from the demo, the tutorial's outputs and, where chromium is, pictures
 	$(BIN)/python -m flows.reference
