@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -54,11 +55,9 @@ class _Process:
             self.running = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL)  # noqa: S603
         try:
             self.pipe.recv_bytes()
-        except EOFError:
+        except EOFError:  # Pillow's libjpeg is another, or its functions are not exported
             self.stop()
-            raise ImportError(
-                "JPEGs need libjpeg-turbo with interface 6.2, as in Pillow's wheel; reinstall Pillow"
-            ) from None
+            raise
 
     def recoded(self, content: bytes) -> Recoded | None:
         """The file anew; None if libjpeg warns. Raises EOFError or OSError if the process has ended."""
@@ -85,8 +84,23 @@ def _stop_all() -> None:
         _idle.pop().stop()
 
 
+@cache
+def are_reached() -> bool:
+    """Whether Pillow's libjpeg has the functions and structs of interface 6.2, as in Pillow's wheel. Looked at once."""
+    try:
+        _idle.append(_Process())
+    except EOFError:
+        return False
+    return True
+
+
 def recoded(content: bytes) -> Recoded | None:
-    """A JPEG as one scan of its coefficients; None where decoders warn. Raises EOFError or OSError for worse damage."""
+    """A JPEG as one scan of its coefficients; None where decoders warn, or where none can be reached.
+
+    Raises EOFError or OSError for worse damage.
+    """
+    if not are_reached():
+        return None
     process = _idle.pop() if _idle else _Process()
     try:
         found = process.recoded(content)

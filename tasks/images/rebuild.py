@@ -33,14 +33,12 @@ _SIGNATURE, _RGB8 = b"\x89PNG\r\n\x1a\n", b"\x08\x02\x00\x00\x00"
 def rebuilt_jpeg(content: bytes) -> bytes | None:
     """The JPEG as one scan of its coefficients, with nothing else; None for a broken one, and one that was cropped.
 
-    libjpeg-turbo reads and writes the coefficients. A file with damage of which decoders only warn, such as many bytes
-    behind the last block, counts as broken; a few it drops.
+    libjpeg-turbo reads and writes the coefficients; where they cannot be reached, it is None, too. A file with damage
+    of which decoders only warn, such as many bytes behind the last block, counts as broken; a few it drops.
     """
     try:
         found = recoded(b"".join(_used(content)))
         return b"".join(_used(found.coded)) if found and holds_the_image_alone(found) else None
-    except ImportError:  # nothing is wrong with the file
-        raise
     except Exception:  # hostile bytes end the process, or have a header that Pillow reads in another way
         return None
 

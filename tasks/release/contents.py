@@ -25,6 +25,7 @@ from schemas.errors import BadInput, problem_in_words
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
+from tasks.images.coefficients import are_reached
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, any_address, find_patterns
@@ -347,7 +348,12 @@ def _image(image: Mapping[str, Any]) -> list[str]:
     except ImageRejected as error:
         return [*problems, f"{name} does not open as an image ({error})"]
     if not is_pixels_alone(content):
-        problems.append(f"{name} carries more than its pixels")
+        unseen = content.startswith(b"\xff\xd8") and not are_reached()
+        problems.append(
+            f"{name} cannot be looked into: a JPEG needs the libjpeg of Pillow's wheel; reinstall Pillow"
+            if unseen
+            else f"{name} carries more than its pixels"
+        )
     if not problems and image_id(pixels) != name[:CONTENT_ID_DIGITS]:
         problems.append(f"{name} has other pixels than it is named by")
     return problems

@@ -3,7 +3,10 @@
 import io
 import re
 import resource
+import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from tasks.images import coefficients
 from tasks.images.decode import from_pixels, open_image
 from tasks.images.rebuild import is_pixels_alone
 from tests.builders import image_bytes
+from tests.places import ROOT
 
 SECRET = b"Baker Street 221B"
 TEXT = SECRET.decode()
@@ -281,9 +285,42 @@ def test_a_file_that_ends_the_process_costs_the_next_one_nothing():
     assert coefficients.recoded(CONTENT) == whole
 
 
-def test_a_library_of_another_binary_interface_is_said_and_not_taken_for_a_broken_file(monkeypatch, tmp_path):
-    other = tmp_path / "coefficients.py"
-    other.write_text(Path(coefficients.__file__).read_text().replace("= 62, 632,", "= 80, 656,"))
-    monkeypatch.setattr(coefficients, "__file__", str(other))
-    with pytest.raises(ImportError, match="reinstall Pillow"):
-        coefficients._Process()
+@pytest.fixture
+def python_without_coefficients(tmp_path) -> Path:
+    """A Python whose Pillow has a libjpeg that decodes, and exports no function that reads coefficients."""
+    environment, packages = tmp_path / "environment", Path(PIL.__file__).parents[1]
+    own = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in ("PIL", "pillow.libs"):
+        shutil.copytree(packages / name, own / name)
+    for library in (own / "pillow.libs").glob("libjpeg*"):
+        library.write_bytes(library.read_bytes().replace(b"\0jpeg_read_coefficients\0", b"\0jpeg_read_coefficientX\0"))
+    (own / "others.pth").write_text(f"{packages}\n{ROOT}\n")
+    (environment / "pyvenv.cfg").write_text(f"home = {Path(sys._base_executable).parent}\n")
+    (environment / "bin").mkdir()
+    (environment / "bin" / "python").symlink_to(sys._base_executable)
+    return environment / "bin" / "python"
+
+
+TOLD = """
+import sys
+from pathlib import Path
+from tasks.images.decode import open_image, released_file
+from tasks.release.contents import _image
+content = Path(sys.argv[1]).read_bytes()
+found = open_image(content)
+print(found.image_id, found.format, found.encoded.hex(), released_file(content, "jpeg")[1])
+print(*_image({"path": sys.argv[2], "bytes": content}))
+"""
+
+
+def test_a_jpeg_whose_coefficients_cannot_be_reached_becomes_a_png_of_its_pixels(python_without_coefficients, tmp_path):
+    ours = open_image(CONTENT)
+    (tmp_path / "picture.jpg").write_bytes(ours.encoded)
+    name = f"{ours.image_id}.jpg"
+    done = subprocess.run(
+        [python_without_coefficients, "-I", "-c", TOLD, tmp_path / "picture.jpg", name], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    seen, wrong = done.stdout.splitlines()
+    assert seen.split() == [ours.image_id, "png", from_pixels(ours.rgb).encoded.hex(), "png"] and ours.format == "jpeg"
+    assert "cannot be looked into" in wrong and "reinstall Pillow" in wrong and "more than" not in wrong
