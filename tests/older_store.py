@@ -7,19 +7,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.layout import LAYOUT, StoreLayout
 from tasks.storage.tables import Store
 
 LAYOUT_FILE = "tables/layout.json"
+EARLIER = StoreLayout(layout=LAYOUT - 1, written_by=["0.1.9"])
 
 
 def make_older(store: Store, tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None) -> Store:
-    """The store as of a day before 0.2: turns have no images, votes no reasons. `tables`: others, with rows."""
+    """The store as of an earlier layout: turns have no images, votes no reasons. `tables`: others, with rows."""
     for table in ("conversations", "redacted_conversations"):
         _rewrite(store, table, _without_images_of_turns)
     _rewrite(store, "battles", lambda rows: rows.drop_columns(["vote_reason", "vote_reason_id"]))
     for table, rows in (tables or {}).items():
         add_table(store, table, rows)
-    store.fs.rm_file(store.at(LAYOUT_FILE))
+    store.write_bytes(LAYOUT_FILE, EARLIER.model_dump_json().encode())
     return store
 
 

@@ -1,8 +1,7 @@
-"""Stores that this version reads: those that say its layout number, and older ones whose tables are as today.
+"""Stores that this version reads: those that say its layout number, in `tables/layout.json`.
 
-A store says its number in `tables/layout.json`. Stores made before there were numbers (before 0.2) are recognised by
-the first and the last part of each table. Anything else is refused in one line before it is read or written, also a
-place that is no store at all: a release, a part of a store, a folder above stores.
+Anything else is refused in one line before it is read or written: another number, tables without a number, and a place
+that is no store at all, such as a release, a part of a store, or a folder above stores.
 """
 
 import json
@@ -27,6 +26,8 @@ _FILE, _END = "tables/layout.json", "/parts.json"
 _LEVELS = 4
 """Folders above a place that are looked at, as many as a shard of a release has in its store."""
 _RELEASE, _TABLES = "manifest.json", "tables/*/parts.json"
+_BEGINNING = "takedowns"
+"""A new store begins with this table where another store of the same logs was, whose takedowns hold on."""
 SIGNALS = "signals/"
 """Tables below it that this version does not know are of packages that are not installed here."""
 
@@ -116,15 +117,15 @@ def stated_layout(store: "Store") -> StoreLayout | None:
         )  # later ones: more
     except (ValueError, TypeError):
         raise StoreUnwell(
-            f"store {store.root!r} is damaged: {_FILE} cannot be read; delete it, and the store is recognised by its "
-            "tables"
+            f"store {store.root!r} is damaged: {_FILE} cannot be read; put that of a backup in its place, or see "
+            "docs/upgrading.md"
         ) from None
 
 
 def state_layout(store: "Store") -> None:
-    """Have a store that this version reads say so, before it lists its first part."""
+    """Have a new store, or one that this version reads, say so, before it lists its first part."""
     known = stated_layout(store)
-    if known.layout == LAYOUT if known else not unlike_today(store):
+    if known.layout == LAYOUT if known else not _is_begun(store):
         say_layout(store)
 
 
@@ -138,63 +139,35 @@ def say_layout(store: "Store") -> None:
 
 
 def why_not_read(store: "Store") -> str:
-    """The line that says what made a store and what brings it on; empty when this version reads it."""
+    """The line that says what made a store and what to do; empty when this version reads it."""
     known = stated_layout(store)
-    if known is not None and known.layout == LAYOUT:
-        return ""
-    own = version("arena-curation")
     if known is None:
-        differs = unlike_today(store)
-        made = f"was written by a version before 0.2 ({differs}{_last_run(store)})"
-        return differs and f"store {store.root!r} {made}: {_brings_on(store)}"
-    made = f"has {layout_in_words(known)}, and {own} has layout {LAYOUT}"
-    later = known.layout > LAYOUT
-    return f"store {store.root!r} {made}: " + ("use the later version" if later else _brings_on(store))
+        return _without_number(store) if _is_begun(store) else ""
+    if known.layout == LAYOUT:
+        return ""
+    made = f"has {layout_in_words(known)}, and {version('arena-curation')} has layout {LAYOUT}"
+    brings_on = (
+        f"`curate migrate {shlex.quote(store.root)}` brings it on; until then it can be explained, checked and taken "
+        "down from"
+    )
+    return f"store {store.root!r} {made}: " + ("use the later version" if known.layout > LAYOUT else brings_on)
+
+
+def _is_begun(store: "Store") -> bool:
+    return any(table != _BEGINNING for table in tables_in(store))
+
+
+def _without_number(store: "Store") -> str:
+    return (
+        f"store {store.root!r} has no {_FILE}, as before version 0.2, so it is not read, and stays as it is. Make a "
+        "new store of its logs (docs/upgrading.md says what to take along), use the version that wrote it, or, if "
+        "the file was lost, put that of a backup in its place"
+    )
 
 
 def layout_in_words(known: StoreLayout) -> str:
     """The layout of a store and the versions that wrote to it."""
     return f"layout {known.layout}, of {', '.join(known.written_by)}"
-
-
-def _brings_on(store: "Store") -> str:
-    return (
-        f"`curate migrate {shlex.quote(store.root)}` brings it on; until then it can be explained, checked and taken "
-        "down from"
-    )
-
-
-def unlike_today(store: "Store") -> str:
-    """The first difference between a store's tables and today's, in words; empty when there is none.
-
-    Reads the footers of the first and the last part of each table.
-    """
-    for table in tables_in(store):
-        if table in TABLES:
-            if differs := next(_differing(store, table), None):
-                return f"table {table!r} {differs}"
-        elif not table.startswith(SIGNALS):
-            return f"it has a table {table!r}"
-    return ""
-
-
-def _differing(store: "Store", table: str) -> Iterator[Differences]:
-    """Differences of the first or the last part. A damaged one is left out: who reads it is told."""
-    try:
-        parts = store.parts(table)
-        for part in dict.fromkeys([*parts[:1], *parts[-1:]]):
-            found = differences(frame_types(store.part_schema(table, part)), store.empty(table).schema)
-            if any(found) and not found.are_read(table):
-                yield found
-    except StoreUnwell:
-        return
-
-
-def _last_run(store: "Store") -> str:
-    """The day of the last run, which helps to find the version that made it."""
-    names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.find(store.at("runs")))
-    day = names[-1][:8] if names else ""
-    return f", last run {day[:4]}-{day[4:6]}-{day[6:]}" if day.isdecimal() and len(day) == 8 else ""
 
 
 def is_release(store: "Store") -> bool:

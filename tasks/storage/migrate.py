@@ -28,15 +28,8 @@ A column that merely came needs no step: it is null in older rows.
 """
 
 
-def _to_layout_1(table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:
-    """Say `outcome` for what became of a description."""
-    if table == "generated_fates":
-        return "generated_outcomes", rows.rename({"fate": "outcome"}, strict=False)
-    return table, rows
-
-
-STEPS: tuple[Step, ...] = (_to_layout_1,)
-"""The step from each layout to the next, first that from stores that state none; as many as `LAYOUT`."""
+STEPS: tuple[Step, ...] = ()
+"""The step from each layout to the next, first that from layout 1, of 0.2."""
 _NOT_COPIED = (".prefect", "writing.*", "*.tmp")
 
 
@@ -86,7 +79,7 @@ def _steps(store: Store) -> tuple[Step, ...]:
     known = stated_layout(store)
     if known is not None and known.layout > LAYOUT:
         raise BadInput(why_not_read(store))
-    return STEPS[known.layout if known else 0 :]
+    return STEPS[max(known.layout - 1, 0) if known else 0 :]
 
 
 def _stepped(steps: tuple[Step, ...], table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:

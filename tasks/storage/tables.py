@@ -31,6 +31,7 @@ from tasks.storage.layout import (
     not_a_store,
     part_differences,
     state_layout,
+    stated_layout,
     unknown_tables,
     why_not_read,
     with_nulls,
@@ -103,7 +104,7 @@ class Store:
     def open(cls, root: str, any_layout: bool = False) -> Self:
         """Open a store for writing; it is created if it does not exist.
 
-        Raises BadInput when it is not writable, is a release, or, without `any_layout`, has another layout.
+        Raises BadInput when it is not writable, is a release, says no layout, or, without `any_layout`, another one.
         """
         store = cls(root)
         store.any_layout = any_layout
@@ -121,7 +122,7 @@ class Store:
 
     @classmethod
     def existing(cls, root: str, any_layout: bool = False) -> Self:
-        """Open a store that already has tables. Raises BadInput otherwise, and for another layout as `open` does."""
+        """Open a store that already has tables. Raises BadInput otherwise, and for its layout as `open` does."""
         store = cls(root)
         store.any_layout = any_layout
         with _reached(root, "read", "check the address and the credentials"):
@@ -131,7 +132,7 @@ class Store:
         return store
 
     def _require_readable(self) -> None:
-        if not self.any_layout and (why := why_not_read(self)):
+        if (why := why_not_read(self)) and not (self.any_layout and stated_layout(self)):
             raise BadInput(why)
 
     def ask(self, query: str, **values: Any) -> pl.DataFrame:
