@@ -9,7 +9,6 @@ from flows.products import (
     left_out_items,
     parts_of_store,
     rate_items,
-    rate_judge,
     report_sections,
     validation_texts,
 )
@@ -82,8 +81,7 @@ def release(settings: Settings) -> Iterator[StageReport]:
         return
     built = build_release(settings, versions, item_ids(store), left_out_items(store))
     yield rate_models(settings, versions, built.staging)
-    yield from rate_judge(settings, versions, built.staging)
-    yield from rate_items(settings)
+    yield from rate_items(settings, versions, built.staging)
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
     if store.parts("captions"):

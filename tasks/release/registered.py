@@ -63,14 +63,17 @@ RELEASED_TABLES = {
         f"{JUDGE_FOLDER}/{name}": ReleasedTable(f"{JUDGE_FOLDER}/{name}", row, None if name in _TEXTS else 4)
         for name, row in JUDGE_FILES.items()
     },
+    "written": ReleasedTable("written/items", ReleasedItem),
+    "generated": ReleasedTable("generated/items", ReleasedGenerated),
     **{
         path: ReleasedTable(path, ITEM_BOARDS[name], csv_digits=4, since_layout=7) for name, path in BOARD_PATHS.items()
     },
     "thinking": ReleasedTable("thinking/answers", ReleasedThinking, since_layout=8),
-    "written": ReleasedTable("written/items", ReleasedItem),
-    "generated": ReleasedTable("generated/items", ReleasedGenerated),
 }
-"""Name of a table in the manifest -> its files and columns, of every release and of every product."""
+"""Name of a table in the manifest -> its files and columns, of every release and of every product.
+
+Products' parts are written and stand on the card in this order: boards after the items that they are about.
+"""
 RUNNERS: dict[str, str] = read_yaml(Path(__file__).with_name("runners.yaml"))
 """Path in a release -> content of a file with which another runner asks the benchmark."""
 

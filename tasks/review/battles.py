@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import polars as pl
 
 from schemas.items.review import CANNOT_TELL, Choice, QueueName, Waiting
+from tasks.judging.agreement.choices import is_swapped
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.judging.pairs import ShownBattle, shown
 from tasks.review.review_queue import Listed, ReviewQueue, plain
@@ -29,11 +30,6 @@ def drawn_evenly(battles: pl.DataFrame, per_pair: int) -> pl.DataFrame:
 def item_of(battle_id: str) -> str:
     """The item of a battle on a sheet."""
     return combined_id("sheet", [battle_id])[:16]
-
-
-def is_swapped(item: str) -> bool:
-    """Whether the right side is shown on the left."""
-    return int(item[-1], 16) % 2 == 1
 
 
 class BattlesQueue(ReviewQueue):

@@ -119,10 +119,11 @@ def test_runs_were_killed_in_every_share_of_the_work_and_the_last_one_finished(c
     assert killed.count(-signal.SIGKILL) >= KILLS - 1, f"seed {SEED}: too few died: {chaos.codes}"
 
 
-def test_a_run_without_benchmarks_and_judges_loads_no_product(chaos):
+def test_a_run_without_benchmarks_and_judges_loads_of_products_only_what_they_give_the_core(chaos):
     assert {"tasks.release.verify", "tasks.report.content", "tasks.publish.steps"} <= set(chaos.modules)
-    products = tuple(f"tasks.{name}." for name in PRODUCTS)
-    assert [name for name in chaos.modules if f"{name}.".startswith(products)] == []
+    products = [module for name in PRODUCTS for module in chaos.modules if f"{module}.".startswith(f"tasks.{name}.")]
+    entrances = {f"tasks.{name}{module}" for name in PRODUCTS for module in ("", ".product")}
+    assert [module for module in products if module not in entrances] == []
 
 
 def test_killed_runs_leave_the_release_and_tables_of_an_undisturbed_run_and_nothing_beside_them(chaos):

@@ -12,8 +12,8 @@ from schemas.settings import Settings
 if TYPE_CHECKING:
     import polars as pl
 
+    from tasks.judging.agreement.choices import ItemAnswers
     from tasks.judging.agreement.stored import Stored
-    from tasks.review.preferences import ItemAnswers
     from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
     from tasks.storage.tables import Store
@@ -147,8 +147,8 @@ def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
 
 def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswers], Stored]":
     """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
+    from tasks.judging.agreement.choices import answer_pairs
     from tasks.judging.agreement.stored import stored
-    from tasks.review.preferences import answer_pairs
     from tasks.written_bench.written_items import items_for_judging
 
     known = stored(store, bench, True)

@@ -12,12 +12,12 @@ from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.items.review import DetectorPrecision, Draws, ReviewerAgreement
 from tasks.generated_bench.bench_state import read_bench
+from tasks.judging.agreement.choices import majority_counts, preferred
 from tasks.judging.agreement.experts import experts
 from tasks.providers.embedded.texts import root_phrases
 from tasks.review.alarms import alarm_labels
 from tasks.review.battles import experts_of, people_of
 from tasks.review.generated import review_rows
-from tasks.review.preferences import majority_counts, preferred
 from tasks.review.session import Figures
 from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.lock import writing

@@ -1,0 +1,88 @@
+"""Written benchmarks as a product of the core. Other modules are imported late, for a plain run needs none."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tasks.product import ITEM_TEXTS, Product
+from tasks.storage.tables import Store
+
+if TYPE_CHECKING:
+    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.report.page import Part
+
+
+def _item_ids(store: Store) -> pl.Series:
+    return store.read("bench_items", ["item_id"])["item_id"]
+
+
+def _item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
+    if not (store.parts("bench_items") or store.parts("references")):
+        return pl.DataFrame()
+    from tasks.written_bench.findings import item_findings
+
+    return item_findings(store, conversation_ids)
+
+
+def _item_images(store: Store, bench: str | None) -> dict[str, tuple[str, str, int]]:
+    named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
+    if not named:
+        return {}
+    from tasks.written_bench.written_items import item_images
+
+    return {image_id: part for name in named for image_id, part in item_images(store, name).items()}
+
+
+def _hidden_texts(store: Store) -> pl.DataFrame:
+    """Captions and references of items."""
+    if not (store.parts("captions") or store.parts("references")):
+        return pl.DataFrame(schema=ITEM_TEXTS)
+    from tasks.written_bench.written_items import hidden_texts
+
+    return hidden_texts(store)
+
+
+def _validation_texts(store: Store) -> list[str]:
+    """Captions and references of the validation split."""
+    if not store.parts("captions"):
+        return []
+    from tasks.written_bench.written_items import validation_texts
+
+    return validation_texts(store)
+
+
+def _report_sections(store: Store) -> "list[Part]":
+    if not store.height("bench_items"):
+        return []
+    from tasks.written_bench.written_report import written_parts
+
+    return written_parts(store)
+
+
+def _parts_of_store(store: Store) -> "list[ReleasePart]":
+    return _items() if store.height("bench_items") or store.height("captions") else []
+
+
+def _parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
+    store = release.store
+    hidden = store is not None and any(store.height(table) for table in ("captions", "references"))
+    files = ("written", "leaderboard/written")
+    return _items() if hidden or any((release.folder / name).exists() for name in files) else []
+
+
+def _items() -> "list[ReleasePart]":
+    from tasks.written_bench.written_file import WRITTEN_ITEMS
+
+    return [WRITTEN_ITEMS]
+
+
+WRITTEN_BENCH = Product(
+    item_ids=_item_ids,
+    item_findings=_item_findings,
+    item_images=_item_images,
+    hidden_texts=_hidden_texts,
+    validation_texts=_validation_texts,
+    report_sections=_report_sections,
+    parts_of_store=_parts_of_store,
+    parts_of_release=_parts_of_release,
+)
