@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from flows.curate import until_drawn
-from flows.products import item_ids
+from flows.products import item_ids, keyed_items
 from flows.release import release
 from flows.running.checked_flow import flow, one_writer
 from schemas.errors import BadInput
@@ -32,14 +32,14 @@ from tasks.storage.tables import Store
 @one_writer
 def answer(settings: Settings) -> Iterator[StageReport]:
     """Answers of models to the benchmark."""
-    yield collect_answers(settings)
+    yield collect_answers(settings, keyed_items)
 
 
 @flow(name="compare")
 @one_writer
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
-    yield collect_verdicts(settings, signal_versions(Providers(settings.providers)))
+    yield collect_verdicts(settings, signal_versions(Providers(settings.providers)), keyed_items)
 
 
 @flow(name="demo")

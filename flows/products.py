@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.generated_bench.product import GENERATED_BENCH
 from tasks.judging.product import JUDGING
-from tasks.product import ITEM_TEXTS, JUDGE_TEXTS, Product
+from tasks.product import ITEM_TEXTS, JUDGE_TEXTS, KeyedItems, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 from tasks.written_bench.product import WRITTEN_BENCH
@@ -47,6 +48,14 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
 def item_images(store: Store, bench: str | None = None) -> dict[str, tuple[str, str, int]]:
     """Image id -> (table, part, row group) of images that kept items show: of one benchmark, or of all."""
     return {image: place for each in PRODUCTS for image, place in each.item_images(store, bench).items()}
+
+
+def keyed_items(store: Store, bench: str) -> KeyedItems:
+    """The kept items of a benchmark with keys. Raises BadInput when there are none."""
+    for each in PRODUCTS:
+        if found := each.keyed_items(store, bench):
+            return found
+    raise BadInput(f"--bench {bench!r}: store {store.root!r} has no benchmark of this name")
 
 
 def hidden_texts(store: Store) -> pl.DataFrame:

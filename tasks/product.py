@@ -1,17 +1,22 @@
 """The form of a product: what it gives the core. `flows/products.py` lists the products."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
+    from schemas.benches.generated import GeneratedItem
+    from schemas.benches.generated_results import AccuracyRow
+    from schemas.items.review import Draws
+    from schemas.row import Row
     from schemas.run import StageReport
     from schemas.settings import Settings
-    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
+    from tasks.review_queue import ReviewQueue
     from tasks.storage.queries.signals import Versions
     from tasks.storage.tables import Store
 
@@ -19,6 +24,31 @@ ITEM_TEXTS = dict.fromkeys(("item_id", "text"), pl.String)
 """Columns of texts that belong to items."""
 JUDGE_TEXTS = dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String)
 """Columns of texts of answers and verdicts."""
+
+
+class Kind(NamedTuple):
+    """One kind of question to people."""
+
+    queues: tuple[str, ...]
+    """Names of its queues in the table `reviews`."""
+    made: "Callable[[Draws], list[ReviewQueue]]"
+    """Queues of the kind. Raises BadInput where the store has nothing to draw from."""
+    next: str
+    """Use of its verdicts, as the command prints it."""
+    of_every_store: bool = False
+    """Whether it is served when no kind is named."""
+    rates: "Callable[[Store, str], Sequence[Row]] | None" = None
+    """Rows about what people said of one benchmark, for `curate review results`."""
+
+
+class KeyedItems(NamedTuple):
+    """The kept items of a benchmark whose answers are marked by keys."""
+
+    items: "Sequence[GeneratedItem]"
+    conversations: pl.DataFrame
+    """The same items as conversations."""
+    accuracy: "Callable[[pl.DataFrame], list[AccuracyRow]]"
+    """Rows of `answers` -> accuracy of their models, overall and by level."""
 
 
 def _nothing(*_: object) -> Iterable[Any]:
@@ -33,6 +63,8 @@ class Product:
     of the product where it has none.
     """
 
+    commands: str = ""
+    """Name of the module whose `COMMANDS` it adds to `curate bench`."""
     item_ids: "Callable[[Store], Iterable[str]]" = _nothing
     """Conversations that are items of its benchmarks: their prompts are public like drawn ones."""
     left_out_items: "Callable[[Store], Iterable[str]]" = _nothing
@@ -41,6 +73,8 @@ class Product:
     """Findings on conversations as items, in the order of the ids; no columns when the store has no such items."""
     item_images: "Callable[[Store, str | None], dict[str, tuple[str, str, int]]]" = lambda *_: {}
     """Image id -> (table, part, row group) of images that kept items show: of one benchmark, or of all."""
+    keyed_items: "Callable[[Store, str], KeyedItems | None]" = lambda *_: None
+    """A benchmark of this name with keys. Raises BadInput when none of its items is kept."""
     hidden_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=ITEM_TEXTS)
     """Texts that no release may hold, as `ITEM_TEXTS`."""
     validation_texts: "Callable[[Store], Iterable[str]]" = _nothing
@@ -51,6 +85,12 @@ class Product:
     """Stages that rate what a release says of its items; the path is the folder of the release that is being built."""
     stand_ins: "Callable[[Store], Iterable[str]]" = _nothing
     """Names of the embedded stand-ins whose boards the release has."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """Kinds of questions to people, by the name that users type."""
+    item_sections: "Callable[[Store, str], Iterable[ShownSection]]" = _nothing
+    """Sections about a conversation that is an item; their texts are not masked yet."""
+    item_boards: "Callable[[BoardOf], Iterable[ShownBoard]]" = _nothing
+    """Boards of its items, as the last release rated them."""
     report_sections: "Callable[[Store], Iterable[Part]]" = _nothing
     """Sections of the report."""
     parts_of_store: "Callable[[Store], Sequence[ReleasePart]]" = lambda _: ()

@@ -1,6 +1,6 @@
-"""Takes a product out of a copy of the tree and runs what stands without it: `python -m tests.amputate PRODUCT [TESTS]`.
+"""Takes a product out of a copy of the tree and runs what stands: `python -m tests.amputate PRODUCT [TESTS]`.
 
-Gone are its folder, its tests and its line in `flows/products.py`. Every test file runs that imports nothing of it, in
+Gone are its folders, its tests and its line in `flows/products.py`. Every test file runs that imports nothing of it, in
 whatever depth and also late. `TESTS`: only those whose path begins so. Modules outside that still import it are
 printed: they are what is left to do.
 """
@@ -43,7 +43,8 @@ def copied(target: Path) -> None:
 def take_out(root: Path, product: str) -> None:
     """Delete the product's folders and its line in the list, with its import."""
     shutil.rmtree(root / "tasks" / product)
-    shutil.rmtree(root / "tests" / "tasks" / product)
+    for folder in ("flows", "tests/tasks"):
+        shutil.rmtree(root / folder / product, ignore_errors=True)
     file = root / "flows" / "products.py"
     imported = re.compile(rf"^from tasks\.{product}\.product import (\w+)\n", re.MULTILINE)
     text = file.read_text(encoding="utf-8")

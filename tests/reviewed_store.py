@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 from fastapi.testclient import TestClient
 
+from flows.products import PRODUCTS
 from tasks.explore.of_store import OfStore
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
@@ -60,7 +61,9 @@ class Reviewing(NamedTuple):
 def reviewing(store: Store, reviewer: str = "Ada", queues=None, figures=None) -> Reviewing:
     """A reviewer who has followed the link and signed in."""
     session = ReviewSession(store, queues or [HeldQueue()], *filter(None, [figures]))
-    app, path = explorer(OfStore(store, explained), lambda: PORT, None, [review_routes(session, lambda: PORT)])
+    app, path = explorer(
+        OfStore(store, explained, PRODUCTS), lambda: PORT, None, [review_routes(session, lambda: PORT)]
+    )
     client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
     home = client.get(path)
     assert home.url.path == "/review"

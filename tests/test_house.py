@@ -12,6 +12,7 @@ import networkx
 import typer
 
 from flows.commands import command_line
+from flows.products import PRODUCTS
 
 ROOT = Path(__file__).parents[1]
 FILES = {path: path.read_text("utf-8") for top in ("flows", "tasks", "schemas") for path in (ROOT / top).rglob("*.py")}
@@ -62,12 +63,13 @@ def test_a_docstring_begins_with_its_noun_or_verb():
 def test_a_public_name_is_defined_once():
     """A command's function is not counted: it has the name that users type, which may be that of its flow."""
     commands = set(_commands(command_line()))
+    places = ("flows.commands", *(each.commands for each in PRODUCTS if each.commands))
     names = Counter(
         node.name
         for module, tree in _modules().items()
         for node in tree.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
-        if not (module.startswith("flows.commands") and node.name in commands)
+        if not (module.startswith(places) and node.name in commands)
     )
     assert {name for name, places in names.items() if places > 1} == set(SAME_NAME)
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
@@ -21,10 +22,11 @@ def command_line() -> typer.Typer:
     from flows.commands.agreement import agree, correlate
     from flows.commands.arena import command as arena
     from flows.commands.bench import drawn as bench
-    from flows.commands.bench import generated, written
+    from flows.commands.bench import written
     from flows.commands.judge import boards, calls, submit
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
+    from flows.products import PRODUCTS
 
     app = typer.Typer(name="curate", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_curate)
@@ -60,7 +62,7 @@ def command_line() -> typer.Typer:
         "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
         "that people write.",
         *(bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, written.demo),
-        *(generated.generate, generated.accuracy, generated.audit),
+        *(command for each in PRODUCTS if each.commands for command in import_module(each.commands).COMMANDS),
     )
     judged = (calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics)
     family("judge", "Rank models by a judge's verdicts on their answers.", *judged)

@@ -107,6 +107,7 @@ def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
 
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
+    from flows.products import keyed_items
     from tasks.judging.estimate import estimate_evaluation, estimate_votes
     from tasks.judging.pairs import anonymous_battles, shown
     from tasks.runtime.budget import load_prices
@@ -119,7 +120,7 @@ def _of_judge(settings: Settings) -> list[Estimate]:
         battles = shown(anonymous_battles(released_battles(settings))[: chosen.sample])
         return estimate_votes(existing(settings.store), chosen, battles, prices, count)
     known = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
-    return estimate_evaluation(known, chosen, prices, count)
+    return estimate_evaluation(known, chosen, prices, count, keyed_items)
 
 
 def tokens_in() -> Callable[[str], int]:

@@ -71,7 +71,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
 
     `told`: with the reasons that the store has for removed rows; an export leaves the machine without them.
     """
-    from flows.products import parts_of_release
+    from flows.products import PRODUCTS, parts_of_release
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
     from tasks.policy.explained import explained
@@ -83,7 +83,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     if _is_store(place):
         if against:
             raise BadInput(f"--against {against!r}: {place!r} is a store; two releases can be compared")
-        yield OfStore(Store.existing(place), explained), None
+        yield OfStore(Store.existing(place), explained, PRODUCTS), None
         return
     with fetched_of_store(place) as (folder, store):
         manifest, at = read_manifest(folder), Store(place)

@@ -1,13 +1,13 @@
 """Sections of an item of a store. Texts that no run searched for personal data are searched when they are shown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.benches.judging import verdict_words
 from schemas.benches.written import PEOPLE
 from tasks.explore.masking import PII_TABLE, MaskedStore, masked_parts, searched_now, spans_found
 from tasks.explore.source import Section, Text
-from tasks.generated_bench.wordings import named_letters
+from tasks.product import Product
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
@@ -23,7 +23,7 @@ class _Masked:
     def __init__(self, store: MaskedStore, opened: bool) -> None:
         self._store, self._opened = store, opened
 
-    def texts(self, given: list[tuple[str, str, str]]) -> list[Text]:
+    def texts(self, given: Sequence[tuple[str, str, str]]) -> list[Text]:
         """`given` has label, note and text."""
         said = {text_id(text): text for _, _, text in given}
         spans = spans_found(self._store, said)
@@ -47,20 +47,6 @@ _FORMS = """
     UNION ALL
     SELECT conversation_id AS item_id, document_id FROM redacted_conversations WHERE conversation_id = $item_id
 """
-_MADE_ITEMS = """
-    -- a row is one benchmark made on demand of which the conversation is an item
-    SELECT * FROM generated_items WHERE item_id = $item_id
-"""
-_DESCRIPTIONS = """
-    -- a row is one description of an image
-    SELECT description FROM generated_descriptions WHERE description_id = $description_id
-"""
-_ALIGNMENTS = """
-    -- a row is one attempt at the image, and how well it shows what it was to show
-    SELECT score, answers FROM alignments
-    WHERE description_id = $description_id AND image_id = $image_id
-    ORDER BY attempt
-"""
 _ANSWERS = """
     -- a row is one model's answer to a form of the item
     SELECT model, version, state, text
@@ -77,7 +63,9 @@ _VERDICTS = """
 """
 
 
-def sections_of_item(store: MaskedStore, conversation_id: str, opened: bool) -> list[Section]:
+def sections_of_item(
+    store: MaskedStore, conversation_id: str, opened: bool, products: Sequence[Product]
+) -> list[Section]:
     """The sections of a conversation that is an item of a benchmark; none for others.
 
     Answers and verdicts are those on any form of it, redacted or not.
@@ -85,7 +73,11 @@ def sections_of_item(store: MaskedStore, conversation_id: str, opened: bool) -> 
     masked = _Masked(store, opened)
     return [
         *_written(store, conversation_id, masked),
-        *_generated(store, conversation_id, masked),
+        *(
+            Section(each.title, [*each.facts], masked.texts(each.texts), each.beside)
+            for product in products
+            for each in product.item_sections(store, conversation_id)
+        ),
         *_answers(store, conversation_id, masked),
         *_verdicts(store, conversation_id, masked),
     ]
@@ -110,29 +102,6 @@ def _written(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
 
 def _by(provider: str) -> str:
     return "by people" if provider == PEOPLE else f"by {provider}"
-
-
-def _generated(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
-    for row in store.ask(_MADE_ITEMS, item_id=item_id).iter_rows(named=True):
-        description_id, image_id = row["description_id"], row["image_id"]
-        described = store.ask(_DESCRIPTIONS, description_id=description_id)
-        aligned = store.ask(_ALIGNMENTS, description_id=description_id, image_id=image_id).to_dicts()
-        failed = [each["element"] for each in aligned[-1]["answers"] if not each["right"]] if aligned else []
-        facts = [(name, row[column]) for name, column in _GENERATED.items()]
-        facts += [("Alignment", f"{aligned[-1]['score']:.2f}")] if aligned else []
-        texts = [("Description", "what the image was to show", text) for text in described["description"]]
-        texts += [("Not seen in the image", "", ", ".join(dict.fromkeys(failed)))] if failed else []
-        texts.append(("Question", f"key {row['key']}", named_letters(row["question"], row["options"])))
-        yield Section("Item made on demand", facts=facts, texts=masked.texts(texts))
-
-
-_GENERATED = {
-    "Benchmark": "bench",
-    "Aspect": "aspect",
-    "General aspect": "general",
-    "Level": "level",
-    "Asks for": "kind",
-}
 
 
 def _answers(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:

@@ -14,8 +14,7 @@ from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key, store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_parts
 from tasks.explore.source import Box, Gone, Item, ItemImage, Reason, ShownMessage, ShownSide, item_facts
-from tasks.generated_bench.results.boards import shown_accuracy
-from tasks.judging.boards.written_boards import shown_boards
+from tasks.product import Product
 from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
@@ -61,12 +60,16 @@ Explained = Callable[[StoredItems, Account], list[str]]
 
 
 class OfStore:
-    """A store. `explained` turns an account of `storage/queries/explain.py` into a heading and sentences."""
+    """A store. `explained` turns an account of `storage/queries/explain.py` into a heading and sentences.
+
+    `products` add sections of items and boards.
+    """
 
     private = True
 
-    def __init__(self, store: Store, explained: Explained) -> None:
+    def __init__(self, store: Store, explained: Explained, products: Sequence[Product] = ()) -> None:
         self._written, self._explained, self.title = store, explained, PurePosixPath(store.root).name
+        self._products = products
         self._lists_of_parts: list[bytes | None] = []
         self.refresh()
 
@@ -142,7 +145,7 @@ class OfStore:
         images, twin_images = ([shown[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
         vote_reason = _vote_reason(items, row, opened)
         texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
-        sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened)
+        sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened, self._products)
         masked = any(stretch.hidden for text in texts for stretch in text)
         return Item(
             key=row["key"],
@@ -202,7 +205,7 @@ class OfStore:
 
     def item_boards(self) -> list[ShownBoard]:
         """Boards of written benchmarks and of those made on demand, as the last release rated them."""
-        return [board for shown in (shown_boards, shown_accuracy) for board in shown(self._store.read)]
+        return [board for each in self._products for board in each.item_boards(self._store.read)]
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first."""

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from schemas.benches.generated_results import AccuracyRow, ReviewRow
+from schemas.items.review import Draws
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.product import Product
+from tasks.product import KeyedItems, Kind, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
-    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
+    from tasks.review_queue import ReviewQueue
 
 
 def _item_ids(store: Store) -> pl.Series:
@@ -29,11 +32,62 @@ def _left_out_items(store: Store) -> set[str]:
     return set[str]().union(*found_wanting(store).values())
 
 
+def _keyed_items(store: Store, bench: str) -> KeyedItems:
+    from tasks.generated_bench.accuracy import accuracy_rows, mark
+    from tasks.generated_bench.items import kept_items
+
+    kept = kept_items(store, bench)
+
+    def accuracy(answers: pl.DataFrame) -> list[AccuracyRow]:
+        return accuracy_rows(kept.items, mark(kept.items, answers), ["overall", "level"])
+
+    return KeyedItems(kept.items, kept.conversations, accuracy)
+
+
 def _ratings(settings: Settings, versions: Versions, staging: Path) -> Iterator[StageReport]:
     if Store.open(settings.store).height("generated_items"):
         from tasks.generated_bench.steps import rate_generated
 
         yield rate_generated(settings)
+
+
+def _fit(wanted: Draws) -> "list[ReviewQueue]":
+    from tasks.generated_bench.queues import GeneratedQueue
+
+    return [GeneratedQueue(wanted.bench, wanted.guided)]
+
+
+def _fit_rates(store: Store, bench: str) -> list[ReviewRow]:
+    from tasks.generated_bench.bench_state import read_bench
+    from tasks.generated_bench.queues import review_rows
+
+    return review_rows(store, read_bench(store, bench).items)
+
+
+def _wrong_answers(wanted: Draws) -> "list[ReviewQueue]":
+    from tasks.generated_bench.queues import WrongAnswersQueue
+
+    return [WrongAnswersQueue(wanted.bench, wanted.sample, wanted.seed)]
+
+
+_KINDS = {
+    "generated": Kind(("generated",), _fit, "what most raters find unfit is left out from now on", True, _fit_rates),
+    "wrong_answers": Kind(
+        ("wrong_answers",), _wrong_answers, "`curate bench accuracy --bench NAME --table errors` counts them"
+    ),
+}
+
+
+def _item_sections(store: Store, item_id: str) -> "Iterator[ShownSection]":
+    from tasks.generated_bench.item_section import section_of_item
+
+    return section_of_item(store, item_id)
+
+
+def _item_boards(board_of: "BoardOf") -> "Iterator[ShownBoard]":
+    from tasks.generated_bench.results.boards import shown_accuracy
+
+    return shown_accuracy(board_of)
 
 
 def _report_sections(store: Store) -> "Iterator[Part]":
@@ -60,9 +114,14 @@ def _items_and_boards() -> "list[ReleasePart]":
 
 
 GENERATED_BENCH = Product(
+    commands="flows.generated_bench.bench_commands",
     item_ids=_item_ids,
     left_out_items=_left_out_items,
+    keyed_items=_keyed_items,
     ratings=_ratings,
+    kinds=_KINDS,
+    item_sections=_item_sections,
+    item_boards=_item_boards,
     report_sections=_report_sections,
     parts_of_store=_parts_of_store,
     parts_of_release=_parts_of_release,

@@ -9,7 +9,16 @@ from tasks.judging.answers import answers_by_model, unanswered
 from tasks.judging.ask import judge_version, unjudged
 from tasks.judging.pairs import ShownBattle, pairs_of_battles, pairs_with_baseline
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
-from tasks.judging.sources import bench_of, item_pairs, judge_of, models_of, protocol_of, versions_of
+from tasks.judging.sources import (
+    KeyedItemsOf,
+    bench_of,
+    item_pairs,
+    judge_of,
+    models_of,
+    no_keyed_items,
+    protocol_of,
+    versions_of,
+)
 from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.tables import Store
 
@@ -17,9 +26,11 @@ _ANSWER_TOKENS = 150
 """Expected length of answers, those on WildVision-Bench's printed board."""
 
 
-def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
+def estimate_evaluation(
+    store: Store, chosen: EvaluateSettings, prices: Prices, count: Count, keyed: KeyedItemsOf = no_keyed_items
+) -> list[Estimate]:
     """Cost of the missing answers per model and of a judge's missing verdicts, for single calls and for batches."""
-    bench, found = bench_of(store, chosen), list[Estimate]()
+    bench, found = bench_of(store, chosen, keyed), list[Estimate]()
     for asked in (models_of(chosen) or []) if chosen.models else []:
         wanted = unanswered(store, bench, asked)
         texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]

@@ -17,7 +17,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
-    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard
     from tasks.report.page import Part
 
 
@@ -53,6 +53,12 @@ def _stand_ins(store: Store) -> Iterator[str]:
         from tasks.judging.boards.written_boards import stand_ins
 
         yield from stand_ins(store.read("written_board"))
+
+
+def _item_boards(board_of: "BoardOf") -> "Iterator[ShownBoard]":
+    from tasks.judging.boards.written_boards import shown_boards
+
+    return shown_boards(board_of)
 
 
 def _report_sections(store: Store) -> "Iterator[Part]":
@@ -98,6 +104,7 @@ JUDGING = Product(
     judge_texts=_judge_texts,
     ratings=_ratings,
     stand_ins=_stand_ins,
+    item_boards=_item_boards,
     report_sections=_report_sections,
     parts_of_store=_parts_of_store,
     parts_of_release=_parts_of_release,

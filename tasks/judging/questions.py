@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
 from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
-from tasks.generated_bench.items import kept_items
+from tasks.product import KeyedItems
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.released import kept_conversations
@@ -65,9 +65,9 @@ def bench_of_store(store: Store, *, hidden: bool) -> Bench:
     return _bench(store, draw_name(drawn, hidden), drawn)
 
 
-def bench_of_items(store: Store, name: str) -> Bench:
-    """The kept items of a benchmark made on demand. Raises BadInput when there are none."""
-    rows = kept_items(store, name).conversations.rename({"conversation_id": "question_id"})
+def bench_of_items(store: Store, name: str, items: KeyedItems) -> Bench:
+    """The kept items of a benchmark made on demand."""
+    rows = items.conversations.rename({"conversation_id": "question_id"})
     return _bench(store, f"{name}-{draw_name(rows, hidden=False)}", rows)
 
 

@@ -1,7 +1,7 @@
 """Things that the settings of an evaluation name: benchmark, models, judge, versions of answers, pairs to judge."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.asked_model import AskedModel
@@ -15,12 +15,15 @@ from tasks.judging.items import Items, item_questions, items_of, written_bench
 from tasks.judging.pairs import battles_between, pairs_of_items, players
 from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
 from tasks.judging.questions import Bench, bench_of_failures, bench_of_items, bench_of_release, bench_of_store
+from tasks.product import KeyedItems
 from tasks.providers.chat import chat_model
 from tasks.runtime.budget import check_prices, load_prices
 from tasks.runtime.untrusted import read_models_list
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.tables import Store
 
+KeyedItemsOf = Callable[[Store, str], KeyedItems]
+"""Benchmark made on demand -> its kept items. Raises BadInput when there are none."""
 EMBEDDED_JUDGE = "embedded"
 """Name of the judge that ships with the install, for --judge and in `verdicts`."""
 _HINTS = {
@@ -29,12 +32,17 @@ _HINTS = {
 }
 
 
-def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
+def no_keyed_items(store: Store, bench: str) -> KeyedItems:
+    """Raises BadInput: nothing makes benchmarks on demand."""
+    raise BadInput(f"--bench {bench!r}: store {store.root!r} has no benchmark of this name")
+
+
+def bench_of(store: Store, chosen: EvaluateSettings, keyed: KeyedItemsOf = no_keyed_items) -> Bench:
     """The benchmark that the settings name. Raises BadInput."""
     if chosen.generated is not None:
         if chosen.hidden or chosen.bench_release is not None:
             raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --bench-release")
-        return bench_of_items(store, chosen.generated)
+        return bench_of_items(store, chosen.generated, keyed(store, chosen.generated))
     if chosen.bench is not None:
         if chosen.bench_release is not None:
             raise BadInput("--bench names a benchmark of the store; leave out --bench-release, or --bench")

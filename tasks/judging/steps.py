@@ -23,7 +23,16 @@ from tasks.judging.items import Items
 from tasks.judging.pairs import anonymous_battles, pairs_of_battles, pairs_with_baseline, shown
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.questions import texts_of_images
-from tasks.judging.sources import bench_of, item_pairs, judge_of, protocol_of, to_ask, versions_of
+from tasks.judging.sources import (
+    KeyedItemsOf,
+    bench_of,
+    item_pairs,
+    judge_of,
+    no_keyed_items,
+    protocol_of,
+    to_ask,
+    versions_of,
+)
 from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
 from tasks.judging.submissions import keep_answers, plan_of
 from tasks.judging.visit_battles import order_counts
@@ -40,24 +49,24 @@ _ASKED = ["question_id"]
 
 
 @step
-def collect_answers(settings: Settings) -> StageReport:
+def collect_answers(settings: Settings, keyed: KeyedItemsOf = no_keyed_items) -> StageReport:
     """Ask the models of a models file for the answers they lack, or take in answer files. Writes `answers`."""
     store, chosen = Store.open(settings.store), settings.evaluate
     models = to_ask(settings)
-    bench = bench_of(store, chosen)
+    bench = bench_of(store, chosen, keyed)
     if not models:
         return take_in_answers(store, read_answers(Path(chosen.models or ""), bench.questions)).report("answers")
     return ask_models(store, bench, models, settings.batch_hours if settings.batch else None).report("answers")
 
 
 @step
-def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
+def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf = no_keyed_items) -> StageReport:
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
     store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
     to_ask(settings)
     if how.name in VISIT:
         return _judge_items(store, settings, *item_pairs(store, chosen, how))
-    bench, baseline = bench_of(store, chosen), chosen.baseline or ""
+    bench, baseline = bench_of(store, chosen, keyed), chosen.baseline or ""
     answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
     if asked := judge_of(chosen):
         judge = model_judge(asked, how)

@@ -13,7 +13,6 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
-from tasks.generated_bench.items import kept_items
 from tasks.judging.answers import AnswersByModel, take_in_answers
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.files.submission_files import AnswerableItem, Submission, read_submission
@@ -22,6 +21,7 @@ from tasks.judging.pairs import ItemBattle, pairs_of_items, players
 from tasks.judging.protocols import AnswerPair
 from tasks.judging.sources import answers_on, items_chosen, protocol_of
 from tasks.judging.visit_battles import REFERENCE
+from tasks.product import KeyedItems
 from tasks.storage.content_id import combined_id
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import items_for_judging
@@ -113,9 +113,8 @@ def battle_lines(battles: pl.DataFrame, items: Items, model: str) -> Iterator[di
         }  # fmt: skip
 
 
-def read_keyed(store: Store, bench: str, path: Path, model: str) -> Submission:
-    """Answers of a file to a benchmark's kept items. Raises BadInput as `kept_items` and `read_submission` do."""
-    kept = kept_items(store, bench)
+def read_keyed(kept: KeyedItems, path: Path, model: str) -> Submission:
+    """Answers of a file to a benchmark's kept items. Raises BadInput as `read_submission` does."""
     documents = dict(kept.conversations.select("conversation_id", "document_id").iter_rows())
     items = [AnswerableItem(each.item_id, each.kind, each.question, documents[each.item_id]) for each in kept.items]
     return read_submission(path, model, items)

@@ -8,7 +8,7 @@ import polars as pl
 
 from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
-from tasks.review.review_queue import DrawnQueue
+from tasks.review_queue import DrawnQueue
 from tasks.storage.queries.repeated_values import Span, with_repeats
 from tasks.storage.queries.signals import latest_query
 from tasks.storage.reviews import found_faces, of_policy, personal_spans, reviews_of

@@ -12,7 +12,7 @@ from schemas.items.review import CANNOT_TELL, Choice, QueueName, Waiting
 from tasks.judging.agreement.choices import is_swapped
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.judging.pairs import ShownBattle, shown
-from tasks.review.review_queue import Listed, ReviewQueue, plain
+from tasks.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store

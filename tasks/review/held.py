@@ -5,7 +5,7 @@ from collections.abc import Collection
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, HeldVerdict, QueueName, Waiting
 from tasks.policy.rules import reviewed_contents
-from tasks.review.review_queue import ReviewQueue
+from tasks.review_queue import ReviewQueue
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.records import reason_texts
 from tasks.storage.tables import Store

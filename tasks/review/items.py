@@ -9,8 +9,8 @@ from pathlib import Path
 from schemas.benches.written import SAMPLED, Fault
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Choice, QueueName, Review, ShownText, Waiting
-from tasks.review.review_queue import NONE, Listed, ReviewQueue, plain
 from tasks.review.sheets import read_rows
+from tasks.review_queue import NONE, Listed, ReviewQueue, plain
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms, store_key

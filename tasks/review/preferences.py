@@ -9,7 +9,7 @@ from schemas.items.review import Choice, QueueName, ShownText, Waiting
 from tasks.judging.agreement.choices import SIDES, ItemAnswers
 from tasks.judging.agreement.stored import Stored
 from tasks.judging.visit_battles import REFERENCE
-from tasks.review.review_queue import Listed, ReviewQueue, plain
+from tasks.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
 from tasks.storage.tables import Store
 

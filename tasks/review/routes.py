@@ -13,8 +13,8 @@ from schemas.items.review import Waiting
 from tasks.explore.listing import BATTLE, CONVERSATION, item_key
 from tasks.explore.server import Served
 from tasks.explore.source import Item, blinded
-from tasks.review.review_queue import item_fingerprint, subject_of
 from tasks.review.session import REVIEWER_CHARACTERS_MAX, ReviewSession, VerdictRefused
+from tasks.review_queue import item_fingerprint, subject_of
 from tasks.runtime.untrusted import one_line
 
 FIRST = "/review"

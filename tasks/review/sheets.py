@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.items.review import Review, ShownText, Waiting
-from tasks.review.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
+from tasks.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import ID_DIGITS
 from tasks.storage.queries.signals import StoredImages

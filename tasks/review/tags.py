@@ -9,7 +9,7 @@ from schemas.benches.bench import FailureType
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, QueueName, Waiting
 from schemas.tags import TAGS
-from tasks.review.review_queue import DrawnQueue, Listed, ReviewQueue, plain
+from tasks.review_queue import DrawnQueue, Listed, ReviewQueue, plain
 from tasks.signals.documents import prompt_text
 from tasks.signals.tag_evaluation import Spoken
 from tasks.storage.queries.released import conversations_as_released

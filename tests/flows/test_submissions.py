@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from flows.products import keyed_items
 from schemas.asked_model import AskedModel
 from schemas.benches.generated_results import AuditAnswer
 from schemas.settings import EvaluateSettings
+from tasks.generated_bench.queues import WrongAnswersQueue
 from tasks.generated_bench.results.errors import error_rows, wrong_answers
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
-from tasks.review.generated import WrongAnswersQueue
-from tasks.review.review_queue import review_of
+from tasks.review_queue import review_of
 from tasks.runtime.budget import SHIPPED
 from tasks.storage.records import latest_run_record, run_records
 from tasks.storage.reviews import add_reviews
@@ -214,7 +215,7 @@ def test_wrong_answers_are_sorted_by_a_model_by_people_and_by_the_description(
     monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
     store = decided(settings_for(tmp_path / "store", general=1, fine=2, per_aspect=3, levels=["easy", "hard"]))
     blind = AskedModel(name="blind", vendor="embedded", model="blind")
-    ask_models(store, bench_of(store, EvaluateSettings(generated=NAME)), [blind])
+    ask_models(store, bench_of(store, EvaluateSettings(generated=NAME), keyed_items), [blind])
     answering_server.answer(Reply(completed('{"reasons": "It saw another colour.", "error": "comprehension"}')))
     judge = models_file(tmp_path, answering_server.url, "j")
     asked = ("bench", "audit", "--store", store.root, "--bench", NAME, "--judge", judge)

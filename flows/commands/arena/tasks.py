@@ -9,6 +9,7 @@ import yaml
 
 from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
+from flows.products import PRODUCTS
 from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from schemas.items.review import Task
@@ -17,9 +18,9 @@ from tasks.explore.of_store import OfStore
 from tasks.explore.source import Gone
 from tasks.policy.explained import explained
 from tasks.review.assigned import Assigned
-from tasks.review.review_queue import ReviewQueue
 from tasks.review.routes import reviewer_name
 from tasks.review.session import ReviewSession, VerdictRefused
+from tasks.review_queue import ReviewQueue
 from tasks.runtime.untrusted import checked_entry, read_yaml
 
 KEY_CHARACTERS_MIN = 16
@@ -62,7 +63,7 @@ def open_tasks(path: Path) -> Tasks:
     session.take_in()
     if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
         raise BadInput(f"store {wanted.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
-    assigned = Assigned(session, OfStore(store, explained), wanted.overlap)
+    assigned = Assigned(session, OfStore(store, explained, PRODUCTS), wanted.overlap)
 
     def annotator(given: str) -> str | None:
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]

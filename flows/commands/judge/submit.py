@@ -84,14 +84,13 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     """Take in a model's answers and print its accuracy, overall and by level. Raises BadInput."""
     import polars as pl
 
-    from tasks.generated_bench.accuracy import accuracy_rows, mark
-    from tasks.generated_bench.items import kept_items
+    from flows.products import keyed_items
     from tasks.judging.submissions import keep_answers, read_keyed
     from tasks.storage.lock import writing
 
     bench, model = settings.evaluate.bench or "", settings.evaluate.submitted_as or ""
     opened = existing(settings.store)
-    handed = read_keyed(opened, bench, answers, model)
+    handed = read_keyed(keyed_items(opened, bench), answers, model)
     _say_read(handed)
     if dry_run:
         note(f"{len(handed.answers):,} answers would be taken in")
@@ -99,9 +98,8 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     with writing(settings.store) as locked:
         new = keep_answers(locked, handed)
     note(f"{len(handed.answers):,} answers, {new:,} of them new")
-    items = kept_items(opened, bench).items
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
-    rows = accuracy_rows(items, mark(items, own), ["overall", "level"])
+    rows = keyed_items(opened, bench).accuracy(own)
     print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
     note(f"beside other models: `curate bench accuracy --bench {bench}`")
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from schemas.items.review import Review
-    from tasks.review.review_queue import ReviewQueue
     from tasks.review.sheets import Filled
+    from tasks.review_queue import ReviewQueue
     from tasks.storage.tables import Store
 
 _KINDS = ", ".join(KINDS)
@@ -149,7 +149,8 @@ def results(
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
-    if kind in ("items", "generated") and not wanted.bench:
+    rates = KINDS[kind].rates if kind else None
+    if (kind == "items" or rates) and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
         raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
@@ -159,8 +160,8 @@ def results(
         note(f"{waiting} verdicts wait in the journal and {told}")
     if kind == "items":
         said.print_yields(opened, bench or "", as_json)
-    elif kind == "generated":
-        said.print_rates(opened, bench or "", as_json)
+    elif rates:
+        said.print_rates(rates(opened, bench or ""), as_json)
     elif kind == "battles":
         said.print_experts(wanted, as_json, bootstraps)
     elif battles is not None and kind == "alarms":
@@ -190,6 +191,7 @@ def serve_pages(
 
 
 def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int | None, browse: bool) -> None:
+    from flows.products import PRODUCTS
     from tasks.explore.of_store import OfStore
     from tasks.explore.source import Gone
     from tasks.policy.explained import explained
@@ -199,7 +201,9 @@ def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int
     session = ReviewSession(store, queues, figures_of)
     session.take_in(at_once=False)
     try:
-        serve(OfStore(store, explained), None, port, browse, [lambda port: review_routes(session, port, name)])
+        serve(
+            OfStore(store, explained, PRODUCTS), None, port, browse, [lambda port: review_routes(session, port, name)]
+        )
     except Gone as gone:
         raise BadInput(f"{store.root!r} cannot be shown: {gone}") from None
     finally:

@@ -1,28 +1,29 @@
 """Kinds of questions to people: the queues of each kind, with what is drawn for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from flows.commands.options import existing, measured_versions
+from flows.products import PRODUCTS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 from schemas.settings import Settings
+from tasks.product import Kind
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tasks.judging.agreement.choices import ItemAnswers
     from tasks.judging.agreement.stored import Stored
-    from tasks.review.review_queue import ReviewQueue
     from tasks.review.session import Figures
+    from tasks.review_queue import ReviewQueue
     from tasks.storage.tables import Store
 
 
 def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
     """Queues that need no more than what is said of the draw."""
     from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
-    from tasks.review.generated import GeneratedQueue, WrongAnswersQueue
     from tasks.review.held import HeldQueue
     from tasks.review.tags import FailuresQueue, TagsQueue
 
@@ -32,8 +33,6 @@ def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
         "tags": [TagsQueue(*drawn)],
         "alarms": [FacesQueue(*drawn), PersonalDataQueue(*drawn), ImageTextsQueue(*drawn)],
         "failures": [FailuresQueue()],
-        "generated": [GeneratedQueue(wanted.bench, wanted.guided)],
-        "wrong_answers": [WrongAnswersQueue(wanted.bench, *drawn)],
     }
     return queues[kind]
 
@@ -68,41 +67,27 @@ def _preferences(wanted: Draws) -> "list[ReviewQueue]":
     return [PreferencesQueue(every, wanted.tuples, wanted.seed)]
 
 
-class Kind(NamedTuple):
-    """One kind of question."""
-
-    queues: tuple[str, ...]
-    """Names of its queues in the table `reviews`."""
-    made: Callable[[Draws], "list[ReviewQueue]"]
-    """Queues of the kind. Raises BadInput where the store has nothing to draw from."""
-    next: str
-    """Use of its verdicts, as the command prints it."""
-
-
 KINDS = {
-    "held": Kind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them"),
+    "held": Kind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them", True),
     "tags": Kind(
-        ("tags",), partial(_drawn, "tags"), "`curate tags evaluate TAGGER reviews` holds a tagger against them"
+        ("tags",),
+        partial(_drawn, "tags"),
+        "`curate tags evaluate TAGGER reviews` holds a tagger against them",
+        True,
     ),
     "alarms": Kind(
         ("faces", "text_pii", "image_text_pii"),
         partial(_drawn, "alarms"),
         "`curate review results alarms` gives precisions",
+        True,
     ),
-    "failures": Kind(("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them"),
-    "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful"),
-    "generated": Kind(
-        ("generated",), partial(_drawn, "generated"), "what most raters find unfit is left out from now on"
-    ),
-    "wrong_answers": Kind(
-        ("wrong_answers",),
-        partial(_drawn, "wrong_answers"),
-        "`curate bench accuracy --bench NAME --table errors` counts them",
-    ),
+    "failures": Kind(("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them", True),
+    "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful", True),
+    **{name: kind for each in PRODUCTS for name, kind in each.kinds.items()},
     "battles": Kind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
     "preferences": Kind(("preferences",), _preferences, "`curate review results preferences` makes battles of them"),
 }
-OF_EVERY_STORE = ("held", "tags", "alarms", "failures", "items", "generated")
+OF_EVERY_STORE = tuple(name for name, kind in KINDS.items() if kind.of_every_store)
 """Kinds that are served when none is named."""
 
 

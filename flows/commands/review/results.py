@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from flows.commands.agreement.agree import print_agreement, print_raters
@@ -11,13 +11,12 @@ from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.items.review import DetectorPrecision, Draws, ReviewerAgreement
-from tasks.generated_bench.bench_state import read_bench
+from schemas.row import Row
 from tasks.judging.agreement.choices import majority_counts, preferred
 from tasks.judging.agreement.experts import experts
 from tasks.providers.embedded.texts import root_phrases
 from tasks.review.alarms import alarm_labels
 from tasks.review.battles import experts_of, people_of
-from tasks.review.generated import review_rows
 from tasks.review.session import Figures
 from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.lock import writing
@@ -64,9 +63,8 @@ def print_yields(store: Store, bench: str, as_json: bool) -> None:
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
-def print_rates(store: Store, bench: str, as_json: bool) -> None:
+def print_rates(rows: Sequence[Row], as_json: bool) -> None:
     """Generated items: how often a majority says that description and question fit."""
-    rows = review_rows(store, read_bench(store, bench).items)
     print_rows("reviews", [row.model_dump(mode="json") for row in rows], as_json, titled=True)
 
 

@@ -32,7 +32,7 @@ from tasks.arena.models_file import check_arena_keys, read_arena_models
 from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
-from tasks.review.review_queue import DrawnQueue, ReviewQueue
+from tasks.review_queue import DrawnQueue, ReviewQueue
 from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"

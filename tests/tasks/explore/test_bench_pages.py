@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from flows.products import PRODUCTS
 from schemas.benches.generated import Alignment, CheckAnswer, GeneratedDescription, GeneratedItem
 from schemas.benches.judge_release import JudgeCard, ReleasedAnswer, ReleasedVerdict
 from schemas.benches.judging import Verdict
@@ -67,7 +68,7 @@ def store(tmp_path_factory) -> Store:
 
 
 def _page(store: Store, item: str, opened: bool = False) -> str:
-    visitor = client(OfStore(store, explained))
+    visitor = client(OfStore(store, explained, PRODUCTS))
     key = item_key("conversation", item)
     answer = visitor.post(f"/items/{key}/open") if opened else visitor.get(f"/items/{key}")
     assert answer.status_code == 200
@@ -84,7 +85,7 @@ def test_items_show_captions_reference_key_answers_and_verdicts_searched_when_sh
     ):  # fmt: skip
         assert shown in page, shown
     assert "Caption of image 2" in _page(store, "i0") and "Verdicts" not in _page(store, "i0")
-    facets = client(OfStore(store, explained)).get("/").text
+    facets = client(OfStore(store, explained, PRODUCTS)).get("/").text
     assert ">space<" in facets and ">b<" in facets, "the benchmark is a facet"
     page = _page(store, "i1")
     assert EMAIL not in page and page.count("<mark>email</mark>") == 1

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
+from flows.products import keyed_items
 from schemas.asked_model import AskedModel
 from schemas.benches.generated_results import AuditAnswer, AuditMode, ItemReview
 from schemas.errors import BadInput
@@ -16,11 +17,11 @@ from tasks.generated_bench.audit import ask_in_modes, asked_as, audit_rows
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.making import estimate_making
+from tasks.generated_bench.queues import review_rows
 from tasks.judging.answers import ask_models, unanswered
 from tasks.judging.sources import bench_of
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
-from tasks.review.generated import review_rows
 from tasks.runtime.budget import load_prices
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import frame_of
@@ -37,7 +38,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(store):
-    bench = bench_of(store, EvaluateSettings(generated=NAME))
+    bench = bench_of(store, EvaluateSettings(generated=NAME), keyed_items)
     done = ask_models(store, bench, MODELS)
     assert not done.failures
     assert unanswered(store, bench, MODELS[0]) == []
@@ -199,7 +200,7 @@ def test_a_benchmark_that_is_not_there_is_one_clear_line(store):
     with pytest.raises(BadInput, match="no finished benchmark of this name; it has scenes"):
         kept_items(store, "other")
     with pytest.raises(BadInput, match="names a benchmark made on demand"):
-        bench_of(store, EvaluateSettings(generated=NAME, hidden=True))
+        bench_of(store, EvaluateSettings(generated=NAME, hidden=True), keyed_items)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from flows.products import keyed_items
 from schemas.asked_model import AskedModel
 from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AuditAnswer
@@ -122,7 +123,7 @@ def store(tmp_path_factory):
     rows = [decision(Conversation.model_validate(row)) for row in made.read("conversations").to_dicts()]
     made.replace("decisions", frame_of(Decision, rows))
     for bench in ("scenes", "second"):
-        assert not ask_models(made, bench_of(made, EvaluateSettings(generated=bench)), models).failures
+        assert not ask_models(made, bench_of(made, EvaluateSettings(generated=bench), keyed_items), models).failures
     return made
 
 

@@ -8,7 +8,7 @@ from schemas.settings import Settings
 from tasks.policy.policy_file import load_policy
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.review.held import HeldQueue
-from tasks.review.review_queue import review_of
+from tasks.review_queue import review_of
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews
 from tests.builders import NOON, VERSIONS, battle, conversation, facts_frame, sides

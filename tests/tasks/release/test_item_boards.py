@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
+from flows.products import PRODUCTS
 from schemas.benches.judging import STAND_IN, Verdict
 from schemas.benches.written import WrittenBy
 from schemas.policy import Policy
@@ -100,7 +101,7 @@ def test_a_release_holds_boards_by_family_and_shows_them_with_what_they_rest_on(
     sections = {each.key: each for each in written_board_parts(store)}
     assert [*sections] == ["written_board", "written_wins", "written_metrics"]
     assert all("<svg" in each.figure.svg for each in sections.values()) and "gpt-x" in sections["written_board"].about
-    page = client(OfStore(store, explained)).get("/boards").text
+    page = client(OfStore(store, explained, PRODUCTS)).get("/boards").text
     assert "b: wins against the reference by family" in page and "100 % of 2" in page
 
 

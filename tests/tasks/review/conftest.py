@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.products import keyed_items
 from schemas.asked_model import AskedModel
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import ask_models
@@ -43,7 +44,7 @@ def made(looked, tmp_path_factory) -> Callable[[str], Store]:
     def wrong(folder: Path) -> Store:
         store = decided(settings_for(folder / "store", general=1, fine=1, levels=["easy"]))
         blind = AskedModel(name="blind", vendor="embedded", model="blind")
-        ask_models(store, bench_of(store, EvaluateSettings(generated=NAME)), [blind])
+        ask_models(store, bench_of(store, EvaluateSettings(generated=NAME), keyed_items), [blind])
         return store
 
     makers = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.products import parts_of_store
+from flows.products import PRODUCTS, parts_of_store
 from schemas.benches.judging import STAND_IN, Answer, AnswerState, Verdict
 from schemas.errors import BadInput
 from schemas.items.conversation import Conversation
@@ -156,7 +156,7 @@ def test_the_explorer_shows_the_judge_s_board_of_store_and_release_with_what_it_
     release = Path(store.root) / str(release_judged(store).result)
     manifest = read_manifest(release)
     parts = parts_of_store(store)
-    for source in (OfStore(store, explained), OfRelease(release, manifest.version, lambda: False, parts)):
+    for source in (OfStore(store, explained, PRODUCTS), OfRelease(release, manifest.version, lambda: False, parts)):
         page = client(source).get("/boards").text
         about = page.partition("The judge&#39;s board")[2] or page.partition("The judge's board")[2]
         assert "gpt-x" in about and "visionarena" in about and f"those of <bdi>{MODELS[0]}</bdi> (score 50)" in about

@@ -51,7 +51,7 @@ def generate(
         _print_estimate(settings)
         return
     Store.open(settings.store)
-    run_stages(settings, ("flows.benches", "generate"))
+    run_stages(settings, ("flows.generated_bench.made_benches", "generate"))
 
 
 def _print_estimate(settings: Settings) -> None:
@@ -205,7 +205,7 @@ def audit(
     if dry_run:
         _print_audit_estimate(settings)
         return
-    run_stages(settings, ("flows.benches", "audit"))
+    run_stages(settings, ("flows.generated_bench.made_benches", "audit"))
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return
@@ -241,3 +241,6 @@ def _of_makers(marked: "Examined") -> list[str]:
     from tasks.generated_bench.steps import STAND_INS
 
     return [STAND_INS.format(", ".join(marked.embedded))] if marked.embedded else []
+
+
+COMMANDS = (generate, accuracy, audit)

@@ -1,4 +1,4 @@
-"""Items made on demand: what people find of them, how often most find that things fit, and kinds of wrong answers."""
+"""Queues of items made on demand and of wrong answers to them, and how often most people find that things fit."""
 
 import hmac
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import FITS, GUIDED, LETTERS, generated_reviews
 from tasks.generated_bench.results.errors import ERRORS, WrongAnswer, wrong_answers
 from tasks.generated_bench.wordings import named_letters
-from tasks.review.review_queue import NONE, DrawnQueue, Listed, ReviewQueue, plain
+from tasks.review_queue import NONE, DrawnQueue, Listed, ReviewQueue, plain
 from tasks.storage.keyed_ids import store_key
 from tasks.storage.tables import Store
 

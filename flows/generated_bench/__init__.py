@@ -1,0 +1,1 @@
+"""Flows and commands of benchmarks made on demand."""
