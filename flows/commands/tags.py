@@ -129,13 +129,13 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
 
 def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
-    from tasks.storage.queries.conversation_features import conversation_features
+    from tasks.storage.queries.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, conversation_features
 
     store = existing(settings.store)
     kept_ids = store.ask("SELECT conversation_id FROM kept")["conversation_id"]
     if kept_ids.is_empty():
         raise BadInput(f"store {settings.store!r} keeps no conversation; run `curate run` or `curate decide` first")
-    return conversation_features(store, kept_ids, measured_versions(settings))
+    return conversation_features(store, kept_ids, measured_versions(settings), (*ALL_TAGS, *CRITERIA, *TAXONOMY))
 
 
 @takes("store", others=False)
