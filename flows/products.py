@@ -14,7 +14,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.generated_bench.product import GENERATED_BENCH
 from tasks.judging.product import JUDGING
-from tasks.product import ITEM_TEXTS, JUDGE_TEXTS, KeyedItems, Product
+from tasks.product import ITEM_TEXT_SCHEMA, JUDGE_TEXT_SCHEMA, KeyedItems, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 from tasks.written_bench.product import WRITTEN_BENCH
@@ -60,7 +60,7 @@ def keyed_items(store: Store, bench: str) -> KeyedItems:
 
 def hidden_texts(store: Store) -> pl.DataFrame:
     """item_id and text of what no release may hold."""
-    return pl.concat([pl.DataFrame(schema=ITEM_TEXTS), *(each.hidden_texts(store) for each in PRODUCTS)])
+    return pl.concat([pl.DataFrame(schema=ITEM_TEXT_SCHEMA), *(each.hidden_texts(store) for each in PRODUCTS)])
 
 
 def validation_texts(store: Store) -> list[str]:
@@ -70,13 +70,13 @@ def validation_texts(store: Store) -> list[str]:
 
 def judge_texts(store: Store) -> pl.DataFrame:
     """item_id, question_id, model and text of the answers and verdicts that a release may hold once screened."""
-    return pl.concat([pl.DataFrame(schema=JUDGE_TEXTS), *(each.judge_texts(store) for each in PRODUCTS)])
+    return pl.concat([pl.DataFrame(schema=JUDGE_TEXT_SCHEMA), *(each.judge_texts(store) for each in PRODUCTS)])
 
 
 def rate_items(settings: Settings, versions: Versions, staging: Path) -> Iterator[StageReport]:
     """Rate models on items of the release in this folder; nothing without verdicts or items."""
     for each in PRODUCTS:
-        yield from each.ratings(settings, versions, staging)
+        yield from each.rating_stages(settings, versions, staging)
 
 
 def judge_stand_ins(store: Store) -> list[str]:

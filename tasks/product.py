@@ -1,4 +1,8 @@
-"""The form of a product: what it gives the core. `flows/products.py` lists the products."""
+"""The form of a product: what it gives the core. `flows/products.py` lists the products and asks each of them.
+
+In: a store, a release or settings. Out: ids, texts, findings, boards, sections and stages, for the core to use. A
+further thing that products give is a field here, nothing by default, and a function in `flows/products.py`.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,24 +24,24 @@ if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
     from tasks.storage.queries.signals import Versions
     from tasks.storage.tables import Store
 
-ITEM_TEXTS = dict.fromkeys(("item_id", "text"), pl.String)
+ITEM_TEXT_SCHEMA = dict.fromkeys(("item_id", "text"), pl.String)
 """Columns of texts that belong to items."""
-JUDGE_TEXTS = dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String)
+JUDGE_TEXT_SCHEMA = dict.fromkeys(("item_id", "question_id", "model", "text"), pl.String)
 """Columns of texts of answers and verdicts."""
 
 
-class Kind(NamedTuple):
+class ReviewKind(NamedTuple):
     """One kind of question to people."""
 
     queues: tuple[str, ...]
     """Names of its queues in the table `reviews`."""
-    made: "Callable[[Draws], list[ReviewQueue]]"
-    """Queues of the kind. Raises BadInput where the store has nothing to draw from."""
+    make_queues: "Callable[[Draws], list[ReviewQueue]]"
+    """Makes the queues of the kind. Raises BadInput where the store has nothing to draw from."""
     next: str
     """Use of its verdicts, as the command prints it."""
     of_every_store: bool = False
     """Whether it is served when no kind is named."""
-    rates: "Callable[[Store, str], Sequence[Row]] | None" = None
+    results: "Callable[[Store, str], Sequence[Row]] | None" = None
     """Rows about what people said of one benchmark, for `curate review results`."""
 
 
@@ -68,24 +72,24 @@ class Product:
     item_ids: "Callable[[Store], Iterable[str]]" = _nothing
     """Conversations that are items of its benchmarks: their prompts are public like drawn ones."""
     left_out_items: "Callable[[Store], Iterable[str]]" = _nothing
-    """Items that no release holds, for what audits and people found."""
+    """Items that no release holds, because audits or people found them wanting."""
     item_findings: "Callable[[Store, pl.Series], pl.DataFrame]" = lambda *_: pl.DataFrame()
     """Findings on conversations as items, in the order of the ids; no columns when the store has no such items."""
     item_images: "Callable[[Store, str | None], dict[str, tuple[str, str, int]]]" = lambda *_: {}
     """Image id -> (table, part, row group) of images that kept items show: of one benchmark, or of all."""
     keyed_items: "Callable[[Store, str], KeyedItems | None]" = lambda *_: None
-    """A benchmark of this name with keys. Raises BadInput when none of its items is kept."""
-    hidden_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=ITEM_TEXTS)
-    """Texts that no release may hold, as `ITEM_TEXTS`."""
+    """The benchmark of this name, if its items have keys (right answers). Raises BadInput when none is kept."""
+    hidden_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=ITEM_TEXT_SCHEMA)
+    """Texts that no release may hold, as `ITEM_TEXT_SCHEMA`."""
     validation_texts: "Callable[[Store], Iterable[str]]" = _nothing
-    """Texts about items that a release may hold once they are screened."""
-    judge_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=JUDGE_TEXTS)
-    """Answers and verdicts that a release may hold once they are screened, as `JUDGE_TEXTS`."""
-    ratings: "Callable[[Settings, Versions, Path], Iterable[StageReport]]" = _nothing
+    """Texts about items that a release may hold once they are screened: those of the validation split."""
+    judge_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=JUDGE_TEXT_SCHEMA)
+    """Answers and verdicts that a release may hold once they are screened, as `JUDGE_TEXT_SCHEMA`."""
+    rating_stages: "Callable[[Settings, Versions, Path], Iterable[StageReport]]" = _nothing
     """Stages that rate what a release says of its items; the path is the folder of the release that is being built."""
     stand_ins: "Callable[[Store], Iterable[str]]" = _nothing
-    """Names of the embedded stand-ins whose boards the release has."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """Names of the embedded judges, which stand in for a model, whose boards the release has."""
+    kinds: Mapping[str, ReviewKind] = field(default_factory=dict)
     """Kinds of questions to people, by the name that users type."""
     item_sections: "Callable[[Store, str], Iterable[ShownSection]]" = _nothing
     """Sections about a conversation that is an item; their texts are not masked yet."""

@@ -10,7 +10,7 @@ from schemas.benches.generated_results import AccuracyRow, ReviewRow
 from schemas.items.review import Draws
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.product import KeyedItems, Kind, Product
+from tasks.product import KeyedItems, Product, ReviewKind
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -71,8 +71,10 @@ def _wrong_answers(wanted: Draws) -> "list[ReviewQueue]":
 
 
 _KINDS = {
-    "generated": Kind(("generated",), _fit, "what most raters find unfit is left out from now on", True, _fit_rates),
-    "wrong_answers": Kind(
+    "generated": ReviewKind(
+        ("generated",), _fit, "what most raters find unfit is left out from now on", True, _fit_rates
+    ),
+    "wrong_answers": ReviewKind(
         ("wrong_answers",), _wrong_answers, "`curate bench accuracy --bench NAME --table errors` counts them"
     ),
 }
@@ -118,7 +120,7 @@ GENERATED_BENCH = Product(
     item_ids=_item_ids,
     left_out_items=_left_out_items,
     keyed_items=_keyed_items,
-    ratings=_ratings,
+    rating_stages=_ratings,
     kinds=_KINDS,
     item_sections=_item_sections,
     item_boards=_item_boards,

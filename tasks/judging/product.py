@@ -12,7 +12,7 @@ import polars as pl
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.product import JUDGE_TEXTS, Product
+from tasks.product import JUDGE_TEXT_SCHEMA, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _judge_texts(store: Store) -> pl.DataFrame:
     """Answers and verdicts that `judge_cards` names."""
     if not store.parts("judge_cards"):
-        return pl.DataFrame(schema=JUDGE_TEXTS)
+        return pl.DataFrame(schema=JUDGE_TEXT_SCHEMA)
     from tasks.judging.released_texts import released_judge_texts
 
     return released_judge_texts(store)
@@ -102,7 +102,7 @@ def _boards(judge: bool, written: bool) -> "list[ReleasePart]":
 
 JUDGING = Product(
     judge_texts=_judge_texts,
-    ratings=_ratings,
+    rating_stages=_ratings,
     stand_ins=_stand_ins,
     item_boards=_item_boards,
     report_sections=_report_sections,

@@ -1,10 +1,13 @@
-"""Written benchmarks as a product of the core. Other modules are imported late, for a plain run needs none."""
+"""Benchmarks of items that people wrote, with captions and references, as a product of the core.
+
+Other modules are imported late, in the functions, for a plain run needs none.
+"""
 
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tasks.product import ITEM_TEXTS, Product
+from tasks.product import ITEM_TEXT_SCHEMA, Product
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
@@ -25,18 +28,18 @@ def _item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
 
 
 def _item_images(store: Store, bench: str | None) -> dict[str, tuple[str, str, int]]:
-    named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
-    if not named:
+    benches = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
+    if not benches:
         return {}
     from tasks.written_bench.written_items import item_images
 
-    return {image_id: part for name in named for image_id, part in item_images(store, name).items()}
+    return {image_id: row_group for bench in benches for image_id, row_group in item_images(store, bench).items()}
 
 
 def _hidden_texts(store: Store) -> pl.DataFrame:
     """Captions and references of items."""
     if not (store.parts("captions") or store.parts("references")):
-        return pl.DataFrame(schema=ITEM_TEXTS)
+        return pl.DataFrame(schema=ITEM_TEXT_SCHEMA)
     from tasks.written_bench.written_items import hidden_texts
 
     return hidden_texts(store)
@@ -44,7 +47,7 @@ def _hidden_texts(store: Store) -> pl.DataFrame:
 
 def _validation_texts(store: Store) -> list[str]:
     """Captions and references of the validation split."""
-    if not store.parts("captions"):
+    if not (store.parts("captions") or store.parts("references")):
         return []
     from tasks.written_bench.written_items import validation_texts
 
@@ -60,17 +63,17 @@ def _report_sections(store: Store) -> "list[Part]":
 
 
 def _parts_of_store(store: Store) -> "list[ReleasePart]":
-    return _items() if store.height("bench_items") or store.height("captions") else []
+    return _released_items() if store.height("bench_items") or store.height("captions") else []
 
 
 def _parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
     store = release.store
-    hidden = store is not None and any(store.height(table) for table in ("captions", "references"))
+    has_texts = store is not None and any(store.height(table) for table in ("captions", "references"))
     files = ("written", "leaderboard/written")
-    return _items() if hidden or any((release.folder / name).exists() for name in files) else []
+    return _released_items() if has_texts or any((release.folder / name).exists() for name in files) else []
 
 
-def _items() -> "list[ReleasePart]":
+def _released_items() -> "list[ReleasePart]":
     from tasks.written_bench.written_file import WRITTEN_ITEMS
 
     return [WRITTEN_ITEMS]

@@ -149,8 +149,8 @@ def results(
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
-    rates = KINDS[kind].rates if kind else None
-    if (kind == "items" or rates) and not wanted.bench:
+    results = KINDS[kind].results if kind else None
+    if (kind == "items" or results) and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
         raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
@@ -160,8 +160,8 @@ def results(
         note(f"{waiting} verdicts wait in the journal and {told}")
     if kind == "items":
         said.print_yields(opened, bench or "", as_json)
-    elif rates:
-        said.print_rates(rates(opened, bench or ""), as_json)
+    elif results:
+        said.print_rates(results(opened, bench or ""), as_json)
     elif kind == "battles":
         said.print_experts(wanted, as_json, bootstraps)
     elif battles is not None and kind == "alarms":

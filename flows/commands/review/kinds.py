@@ -9,7 +9,7 @@ from flows.products import PRODUCTS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 from schemas.settings import Settings
-from tasks.product import Kind
+from tasks.product import ReviewKind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,24 +68,30 @@ def _preferences(wanted: Draws) -> "list[ReviewQueue]":
 
 
 KINDS = {
-    "held": Kind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them", True),
-    "tags": Kind(
+    "held": ReviewKind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them", True),
+    "tags": ReviewKind(
         ("tags",),
         partial(_drawn, "tags"),
         "`curate tags evaluate TAGGER reviews` holds a tagger against them",
         True,
     ),
-    "alarms": Kind(
+    "alarms": ReviewKind(
         ("faces", "text_pii", "image_text_pii"),
         partial(_drawn, "alarms"),
         "`curate review results alarms` gives precisions",
         True,
     ),
-    "failures": Kind(("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them", True),
-    "items": Kind(("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful", True),
+    "failures": ReviewKind(
+        ("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them", True
+    ),
+    "items": ReviewKind(
+        ("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful", True
+    ),
     **{name: kind for each in PRODUCTS for name, kind in each.kinds.items()},
-    "battles": Kind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
-    "preferences": Kind(("preferences",), _preferences, "`curate review results preferences` makes battles of them"),
+    "battles": ReviewKind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
+    "preferences": ReviewKind(
+        ("preferences",), _preferences, "`curate review results preferences` makes battles of them"
+    ),
 }
 OF_EVERY_STORE = tuple(name for name, kind in KINDS.items() if kind.of_every_store)
 """Kinds that are served when none is named."""
@@ -96,7 +102,7 @@ def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
     for kind in kinds:
         if kind not in KINDS:
             raise BadInput(f"kind {known_values(kind, KINDS)}")
-    return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].made(wanted)]
+    return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].make_queues(wanted)]
 
 
 def anonymous_battles_of(wanted: Draws) -> "pl.DataFrame":
