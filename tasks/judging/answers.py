@@ -1,6 +1,6 @@
 """Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
 from tasks.judging.files.answer_files import AnswersRead
 from tasks.judging.questions import Bench, BenchQuestion
-from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
+from tasks.providers.ask_items import Work, ask_missing, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.storage.parts import append_incrementally
@@ -36,16 +36,13 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
     connections = [chat_model(asked) for asked in models]  # all, before the first call
     done = Work()
     with ExitStack() as stack:
-        runs = []
+        answers_by_name = list[tuple[str, Iterator[Answer | Failed]]]()
         for asked, model in zip(models, connections, strict=True):
-            wanted, work = unanswered(store, bench, asked), partial(_ask, model, asked, bench)
-            if batch_hours is None:
-                answers = ask_each(f"answers of {asked.name}", work, wanted, model.calls_at_once)
-            else:
-                queue = stack.enter_context(model.together(store, batch_hours))
-                answers = BatchRun(queue, work, wanted).results()  # waiting shows progress itself
-            runs.append((asked.name, answers))
-        for name, answers in runs:
+            questions = unanswered(store, bench, asked)
+            queue = None if batch_hours is None else stack.enter_context(model.together(store, batch_hours))
+            title, ask = f"answers of {asked.name}", partial(_ask, model, asked, bench)
+            answers_by_name.append((asked.name, ask_missing(title, ask, questions, model.calls_at_once, queue)))
+        for name, answers in answers_by_name:
             store_results(store, "answers", answers, name, done, lambda answer: answer.state)
     return done
 

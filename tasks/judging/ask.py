@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from schemas.items.conversation import Winner
 from schemas.row import Row
 from schemas.tables import TABLES
 from tasks.judging.protocols import AnswerPair, Protocol, without_quotes
-from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
+from tasks.providers.ask_items import Work, ask_missing, store_results
 from tasks.providers.capabilities import ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.storage.parts import append_incrementally
@@ -132,13 +132,10 @@ def ask(
 
     with append_incrementally(store, protocol.table) as keep:
         keep(again)
-    with ExitStack() as stack:
-        if judge.model is not None and batch_hours is not None:
-            queue = stack.enter_context(judge.model.together(store, batch_hours))
-            results = BatchRun(queue, work, wanted).results()  # waiting shows progress itself
-        else:
-            calls_at_once = judge.model.calls_at_once if judge.model else 1  # a stand-in judges in order
-            results = ask_each(f"{protocol.counted} of {judge.name}", work, wanted, calls_at_once)
+    batches = judge.model.together(store, batch_hours) if judge.model and batch_hours is not None else nullcontext()
+    with batches as queue:
+        calls_at_once = judge.model.calls_at_once if judge.model else 1  # a stand-in judges in order
+        results = ask_missing(f"{protocol.counted} of {judge.name}", work, wanted, calls_at_once, queue)
         store_results(store, protocol.table, counted(results), judge.name, done)
     if judge.model is None:
         done.calls.clear()

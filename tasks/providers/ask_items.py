@@ -68,6 +68,22 @@ def ask_each(title: str, ask: Callable[[Item], Result], items: Sequence[Item], c
             advance()
 
 
+def ask_missing(
+    title: str,
+    ask: Callable[[Item], Result | Failed],
+    items: Sequence[Item],
+    calls_at_once: int,
+    queue: BatchQueue | None = None,
+) -> Iterator[Result | Failed]:
+    """Results of `ask(item)` for every item: by calls at once, or through a vendor's batch API with its `queue`.
+
+    All questions of a batch are sent before this returns, and awaited by who reads the results.
+    """
+    if queue is None:
+        return ask_each(title, ask, items, calls_at_once)
+    return BatchRun(queue, ask, items).results()  # waiting shows progress itself
+
+
 def store_results(
     store: Store,
     table: str,

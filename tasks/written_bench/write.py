@@ -16,7 +16,7 @@ from schemas.benches.written import Caption, Reference, Split, WrittenBy
 from schemas.row import Row
 from schemas.run import Estimate, Prices
 from tasks.prompts import filled, load_prompt, text_of_prompt, untrusted
-from tasks.providers.ask_items import BatchRun, Work, ask_each, store_results
+from tasks.providers.ask_items import Work, ask_missing, store_results
 from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, Sent, chat_cost
@@ -171,10 +171,7 @@ def _write(store: Store, bench: str, writer: _Writer, queue: BatchQueue | None, 
         return row(Reference, writer.reference(item), item, _REFERENCE, captions_id=captions_id(item.captions))
 
     def fill(table: str, write: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> None:
-        if queue is None:
-            written = ask_each(table, write, lacking, writer.calls_at_once)
-        else:
-            written = BatchRun(queue, write, lacking).results()  # waiting shows progress itself
+        written = ask_missing(table, write, lacking, writer.calls_at_once, queue)
         store_results(store, table, written, writer.name, work, lambda _: table)
 
     fill("captions", caption, caption_gaps(store, bench, hidden, anew))
