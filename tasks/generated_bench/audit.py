@@ -121,7 +121,7 @@ def audit_rows(
     items: Sequence[GeneratedItem], answers: Iterable[AuditAnswer], marked: Mapping[str, Marked],
     leaked: Collection[str], versions: Collection[str] = (), author: str = "",
 ) -> list[AuditRow]:  # fmt: skip
-    """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that blind models get.
+    """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that every blind model gets right.
 
     `author`: version of the model that wrote the items.
 

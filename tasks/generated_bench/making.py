@@ -1,4 +1,9 @@
-"""Does what a benchmark lacks, call by call; stores results as they arrive, not failures; says what it would cost."""
+"""Makes what a benchmark still lacks: aspects, descriptions, images, checks and questions, then its items.
+
+In: the state of a benchmark (`BenchState`) and the models that make it. Out: rows of `generated_*`, `drawings` and
+`alignments`, stored as they arrive; a failed call stores nothing, so the next run makes it again. A further stage is a
+function here, and a member of `NextStep`; a paid one is also an entry of `expected` in `estimate_making`.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -49,8 +54,10 @@ TOLD = (
     "looks at the image.\n\n"
 )
 """Said to the image model before the description."""
-NUMBERS_A_ROUND = 16
+DESCRIPTIONS_A_ROUND = 16
 """Descriptions of one aspect and level that are written before any is stored."""
+_REJECTED = ("description_rejected", "no_check_questions")
+"""Reasons for which a description ends: asking again would not help."""
 
 
 def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
@@ -99,26 +106,26 @@ def write_missing_aspects(store: Store, made: BenchState, author: Author, work: 
 
 def write_missing_descriptions(store: Store, made: BenchState, author: Author, work: Work) -> None:
     """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
-    for first in range(0, made.bench.per_aspect, NUMBERS_A_ROUND):
-        last = min(first + NUMBERS_A_ROUND, made.bench.per_aspect)
+    for first in range(0, made.bench.per_aspect, DESCRIPTIONS_A_ROUND):
+        last = min(first + DESCRIPTIONS_A_ROUND, made.bench.per_aspect)
         known = {
             each.description.description_id: each.description for each in read_bench(store, made.bench.bench).progress
         }
         cells = list(product(sorted(made.aspects), made.bench.levels))
         write = partial(_write_cell, made, author, known, range(first, last))
         with (
-            append_incrementally(store, "generated_descriptions") as keep,
-            append_incrementally(store, "generated_outcomes") as end,
+            append_incrementally(store, "generated_descriptions") as append_descriptions,
+            append_incrementally(store, "generated_outcomes") as append_outcomes,
         ):
             for results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
-                    if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
+                    if isinstance(result, Failed) and result.reason in _REJECTED:
                         about = {"description_id": description_id, "bench": made.bench.bench, "reason": result.reason}
                         outcome = GeneratedOutcome(**about, outcome=Outcome.DROPPED, images=0, score=None)
-                        end([outcome.model_dump()])
+                        append_outcomes([outcome.model_dump()])
                         work.counts[result.reason] += 1
                     elif work.took("author", result) and not isinstance(result, Failed):
-                        keep([result.model_dump()])
+                        append_descriptions([result.model_dump()])
                         work.counts["descriptions"] += 1
 
 
@@ -138,13 +145,13 @@ def _write_cell(
             found.append((description_id, result))
             if isinstance(result, GeneratedDescription):
                 writer.known(result)
-            elif result.reason not in ("description_rejected", "no_check_questions"):
+            elif result.reason not in _REJECTED:
                 break
     return found
 
 
 def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
-    """Order every image that is wanted now. Writes `drawings`, which the intake of images then empties."""
+    """Have every image drawn that is wanted now. Writes `drawings`; ingest takes the images out of it."""
     ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
     wanted = [each for each in made.progress if each.next_step(rule)[0] is NextStep.DRAW]
     orders = [(each.description, each.next_attempt) for each in wanted]
@@ -194,7 +201,10 @@ def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> N
 
 
 def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
-    """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all."""
+    """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all.
+
+    It ends each description whose question is accepted, as an item, or rejected for good.
+    """
     wanted = [each for each in made.progress if _asks(each, rule) and not _settled(each.questions)]
     ask = partial(_ask, made, author)
     written = chain.from_iterable(ask_each("questions", ask, wanted, author.calls_at_once))
@@ -252,17 +262,22 @@ def estimate_making(
 
     Expected: every first attempt succeeds. Most: every description, image and question is asked for as often as it may.
     """
-    cells = wanted.general * wanted.fine * wanted.per_aspect
-    each_level = [levels[name] for name in wanted.levels]
-    descriptions, checks = cells * len(each_level), cells * sum(level.checks for level in each_level)
-    words = cells * sum(level.words_max for level in each_level)
-    about = count(capability.model_dump_json()) + PROMPT_TOKENS
-    redraws, written, asked_most = 1 + rule.redraws_max, 1 + 4 * descriptions, ASPECT_ROUNDS
-    asked_most += 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
+    chosen_levels = [levels[name] for name in wanted.levels]
+    of_a_level = wanted.general * wanted.fine * wanted.per_aspect
+    descriptions, checks = of_a_level * len(chosen_levels), of_a_level * sum(level.checks for level in chosen_levels)
+    words = of_a_level * sum(level.words_max for level in chosen_levels)
+    prompt_tokens = count(capability.model_dump_json()) + PROMPT_TOKENS
+    # One call for all aspects. A description, its check questions, the question and its solution are a call each, of
+    # which the last three hold the words of the description.
+    author_calls = 1 + 4 * descriptions
+    author_tokens = author_calls * prompt_tokens + 3 * words
+    author_calls_most = ASPECT_ROUNDS + 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
+    drawings_of_each = 1 + rule.redraws_max
+    pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD))
     expected = {
-        "author": (descriptions, _answers(written, written * about + 3 * words), asked_most / written),
-        "pictures": (descriptions, ExpectedUse(descriptions, descriptions, descriptions * count(TOLD)), redraws),
-        "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), redraws),
+        "author": (descriptions, _answers(author_calls, author_tokens), author_calls_most / author_calls),
+        "pictures": (descriptions, pictures, drawings_of_each),
+        "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), drawings_of_each),
     }
     return [
         estimate_row(str(providers[name].service), name, items, use, prices, most=most)

@@ -1,4 +1,8 @@
-"""Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
+"""Asks models the prompts of a benchmark, and takes in answers that were made elsewhere.
+
+In: a benchmark, models, files of answers. Out: rows of `answers`, stored as they arrive; a question is never asked
+twice. A further source of answers is a function beside `take_in_answers`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -70,12 +74,13 @@ def take_in_answers(store: Store, read: AnswersRead) -> Work:
 
 
 def answers_by_model(
-    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = "", but: str | None = None
+    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = "", left_out: str | None = None
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Model -> question_id -> its row of `answers`, for the questions of the benchmark as they are now.
 
-    `versions`: model -> the version to take; a baseline that it does not have is taken too. Without it every model must
-    have one. `but`: a model that is left out. Raises BadInput for two versions.
+    `versions`: model -> the version to take, by default the one that it has; a baseline that is not among them is
+    taken, too. `left_out`: a model whose answers are not wanted. Raises BadInput for a model with answers of two
+    versions.
     """
     wanted = {(each.question_id, each.document_id) for each in bench.questions}
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -83,7 +88,7 @@ def answers_by_model(
         model, question_id = row["model"], row["question_id"]
         chosen = versions is None or (model == baseline and model not in versions)
         chosen = chosen or (versions or {}).get(model) == row["version"]
-        if not chosen or model == but or (question_id, row["document_id"]) not in wanted:
+        if not chosen or model == left_out or (question_id, row["document_id"]) not in wanted:
             continue
         of_model = found.setdefault(model, {})
         if another := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):

@@ -1,11 +1,15 @@
-"""Asks a judge about pairs of answers. What it says is stored as it arrives; nothing is asked twice."""
+"""Asks a judge about pairs of answers. What it says is stored as it arrives; nothing is asked twice.
+
+In: pairs, a protocol (prompt, labels, table) and a judge. Out: rows of the protocol's table. A further kind of judge is
+a function beside `model_judge`; a further field of its reply goes into `JudgeReply` and into the row of the table.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from schemas.asked_model import AskedModel
 from schemas.benches.judging import Label
@@ -26,7 +30,7 @@ class JudgeReply(NamedTuple):
     label: Label | Winner | None
     """Verdict; null for none, which is never a tie."""
     text: str
-    """All that it wrote, but what it thought before."""
+    """All that it wrote, without what it thought before."""
     asked_again: bool = False
     """Whether the follow-up was needed."""
     fenced_marks: int = 0
@@ -65,17 +69,20 @@ def judge_version(asked: AskedModel, protocol: Protocol) -> str:
 def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:
     """Reply of the model. Both calls must succeed where two are needed, or neither counts."""
     prompt = protocol.prompt(pair)
-    about = " ".join((*(pair.row[name] for name in protocol.key), ""))  # equal answers are asked about in both orders
-    reply = model.chat(prompt.messages, about, protocol.shape)
+    # In a batch, equal messages with different names are both sent: equal answers are asked about in both orders.
+    call_name = " ".join((*(pair.row[name] for name in protocol.key), ""))
+    reply = model.chat(prompt.messages, call_name, protocol.shape)
     if isinstance(reply, Failed):
         return reply
     if protocol.by_state and reply.state == "empty":
         return Failed("empty_verdict")
     judge_text = without_quotes(reply.text, prompt.quotable)
-    stated, label = protocol.read(judge_text)
-    if stated or protocol.follow_up is None or (protocol.by_state and reply.state == "refused"):
+    has_verdict, label = protocol.read(judge_text)
+    if has_verdict or protocol.follow_up is None or (protocol.by_state and reply.state == "refused"):
         return JudgeReply(label, reply.text, False, prompt.fenced_marks, reply.output_tokens)
-    more = model.chat(protocol.follow_up.messages(prompt.messages, reply.text), f"{about} {protocol.follow_up.name}")
+    more = model.chat(
+        protocol.follow_up.messages(prompt.messages, reply.text), f"{call_name} {protocol.follow_up.name}"
+    )
     if isinstance(more, Failed):
         return more
     label = protocol.follow_up.read(judge_text, without_quotes(more.text, prompt.quotable))
@@ -85,19 +92,22 @@ def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply
 def unjudged(
     store: Store, pairs: Sequence[AnswerPair], protocol: Protocol, version: str
 ) -> tuple[list[AnswerPair], list[dict[str, Any]]]:
-    """The pairs that a judge of this version has not judged, and rows for those it judged under another draw."""
-    known, here = dict[tuple[str, ...], dict[str, Any]](), set[tuple[str, ...]]()
-    for stored in store.read(protocol.table).filter(judge_version=version).iter_rows(named=True):
-        known[_values(stored, protocol.key)] = stored
-        here.add(_values(stored, (*protocol.key, *protocol.draw)))
-    wanted, again = list[AnswerPair](), list[dict[str, Any]]()
+    """The pairs that a judge of this version has not judged, and rows to add for those it judged in another draw.
+
+    These rows are its verdicts, copied with the new draw: nothing is asked for them.
+    """
+    verdicts, stored_draws = dict[tuple[str, ...], dict[str, Any]](), set[tuple[str, ...]]()
+    for verdict in store.read(protocol.table).filter(judge_version=version).iter_rows(named=True):
+        verdicts[_values(verdict, protocol.key)] = verdict
+        stored_draws.add(_values(verdict, (*protocol.key, *protocol.draw)))
+    to_ask, copies = list[AnswerPair](), list[dict[str, Any]]()
     for pair in pairs:
-        row = known.get(_values(pair.row, protocol.key))
-        if row is None:
-            wanted.append(pair)
-        elif _values(pair.row, (*protocol.key, *protocol.draw)) not in here:
-            again.append({**row, **{name: pair.row[name] for name in protocol.draw}})
-    return wanted, again
+        judged = verdicts.get(_values(pair.row, protocol.key))
+        if judged is None:
+            to_ask.append(pair)
+        elif _values(pair.row, (*protocol.key, *protocol.draw)) not in stored_draws:
+            copies.append({**judged, **{name: pair.row[name] for name in protocol.draw}})
+    return to_ask, copies
 
 
 def _values(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
@@ -111,32 +121,35 @@ def ask(
 
     `batch_hours`: use the vendor's batch API, and wait for so long.
     """
-    wanted, again = unjudged(store, pairs, protocol, judge.version)
-    done = Work(counts=Counter(known_already=len(again)) if again else Counter())
-    about = {"judge": judge.name, "judge_version": judge.version}
+    to_ask, copies = unjudged(store, pairs, protocol, judge.version)
+    done = Work(counts=Counter(known_already=len(copies)) if copies else Counter())
+    row_type = cast(type[Row], TABLES[protocol.table].row)
+    judge_columns = {"judge": judge.name, "judge_version": judge.version}
 
-    def work(pair: AnswerPair) -> tuple[Any, JudgeReply] | Failed:
+    def judge_pair(pair: AnswerPair) -> tuple[Row, JudgeReply] | Failed:
         reply = judge.reply(pair)
         if isinstance(reply, Failed):
             return reply
-        row, columns = TABLES[protocol.table].row, {**pair.row, **reply._asdict(), **about}
-        return row(**{name: value for name, value in columns.items() if name in row.model_fields}), reply
+        columns = {**pair.row, **reply._asdict(), **judge_columns}
+        return row_type(**{name: value for name, value in columns.items() if name in row_type.model_fields}), reply
 
-    def counted(results: Iterable[tuple[Any, JudgeReply] | Failed]) -> Iterator[Row | Failed]:
-        for each in results:
-            if not isinstance(each, Failed):
-                reply = each[1]
-                done.counts["no_verdict" if reply.label is None else protocol.counted] += 1
-                done.counts += Counter(asked_again=int(reply.asked_again), fenced_marks=reply.fenced_marks)
-            yield each if isinstance(each, Failed) else each[0]
+    def rows_counted(results: Iterable[tuple[Row, JudgeReply] | Failed]) -> Iterator[Row | Failed]:
+        for result in results:
+            if isinstance(result, Failed):
+                yield result
+                continue
+            row, reply = result
+            done.counts["no_verdict" if reply.label is None else protocol.counted] += 1
+            done.counts += Counter(asked_again=int(reply.asked_again), fenced_marks=reply.fenced_marks)
+            yield row
 
-    with append_incrementally(store, protocol.table) as keep:
-        keep(again)
+    with append_incrementally(store, protocol.table) as append:
+        append(copies)
     batches = judge.model.together(store, batch_hours) if judge.model and batch_hours is not None else nullcontext()
     with batches as queue:
         calls_at_once = judge.model.calls_at_once if judge.model else 1  # a stand-in judges in order
-        results = ask_missing(f"{protocol.counted} of {judge.name}", work, wanted, calls_at_once, queue)
-        store_results(store, protocol.table, counted(results), judge.name, done)
+        results = ask_missing(f"{protocol.counted} of {judge.name}", judge_pair, to_ask, calls_at_once, queue)
+        store_results(store, protocol.table, rows_counted(results), judge.name, done)
     if judge.model is None:
         done.calls.clear()
     return done

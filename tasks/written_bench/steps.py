@@ -28,7 +28,7 @@ def write_missing(settings: Settings, writer: AskedModel | None, versions: Versi
     notes = [] if writer else [STAND_IN_NOTE]
     if writer and not settings.written.hidden:
         notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
-    lacking = reference_gaps(store, name, anew=writer is not None)
+    lacking = reference_gaps(store, name, over_stand_in=writer is not None)
     left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
     report = work.report("write_items", notes)
     return report.model_copy(update={"counts": report.counts | left})

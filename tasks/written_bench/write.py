@@ -30,7 +30,7 @@ STAND_IN_NOTE = (
     "release holds none of its texts"
 )
 _INSUFFICIENT = "INSUFFICIENT"
-_SHIPPED = "embedded-writer1"
+_STAND_IN_VERSION = "embedded-writer1"
 _FLAT = 0.35
 """Share of one flat colour from which a picture is called a drawing or page."""
 _READ_CHARACTERS_MAX = 1500
@@ -50,32 +50,33 @@ def _items(store: Store, bench: str, hidden: bool) -> list[ItemForJudging]:
     return [item for item in items_for_judging(store, bench) if hidden or item.split is Split.VALIDATION]
 
 
-def caption_gaps(store: Store, bench: str, hidden: bool = True, anew: bool = False) -> list[Gap]:
-    """The images of kept items that have no caption, by item and place; without `hidden`, of the validation split.
+def caption_gaps(store: Store, bench: str, hidden: bool = True, over_stand_in: bool = False) -> list[Gap]:
+    """Images of kept items that have no caption, by item and place; without `hidden`, of the validation split alone.
 
-    anew: also those that only the stand-in wrote for.
+    `over_stand_in`: also those that only the stand-in wrote for.
     """
     items = _items(store, bench, hidden)
-    by, nobody = providers_of(store, "captions", items), {STAND_IN, None} if anew else {None}
+    writers = providers_of(store, "captions", items)
+    not_captioned = {STAND_IN, None} if over_stand_in else {None}
     return [
         Gap(item, place)
         for item in items
         for place in range(len(item.image_ids))
-        if by.get(item.item_id, {}).get(place) in nobody
+        if writers.get(item.item_id, {}).get(place) in not_captioned
     ]
 
 
-def reference_gaps(store: Store, bench: str, hidden: bool = True, anew: bool = False) -> list[ItemForJudging]:
+def reference_gaps(store: Store, bench: str, hidden: bool = True, over_stand_in: bool = False) -> list[ItemForJudging]:
     """Kept items that have all captions and no reference written from them.
 
-    anew: what the stand-in wrote is no reference, and a model writes none from its captions.
+    `over_stand_in`: what the stand-in wrote is no reference, and a model writes none from its captions.
     """
     items = [item for item in _items(store, bench, hidden) if item.captions]
-    if not anew:
+    if not over_stand_in:
         return [item for item in items if item.reference is None]
     captions, references = (providers_of(store, table, items) for table in ("captions", "references"))
-    sound = [item for item in items if STAND_IN not in captions[item.item_id].values()]
-    return [item for item in sound if item.reference is None or references[item.item_id][0] == STAND_IN]
+    captioned = [item for item in items if STAND_IN not in captions[item.item_id].values()]
+    return [item for item in captioned if item.reference is None or references[item.item_id][0] == STAND_IN]
 
 
 def write_by_model(
@@ -90,13 +91,13 @@ def write_by_model(
 
     def caption(gap: Gap) -> str | Failed:
         image = stored[gap.item.image_ids[gap.place]]
-        return _said(model, caption_message(gap), ((image.format, image.bytes),))
+        return _reply(model, caption_message(gap), ((image.format, image.bytes),))
 
     def reference(item: ItemForJudging) -> str | Failed:
-        said = _said(model, reference_message(item), ())
+        reference_text = _reply(model, reference_message(item), ())
         # the one word for captions that say too little, in any case and with any signs around it
-        insufficient = isinstance(said, str) and re.sub(r"\W|_", "", said).upper() == _INSUFFICIENT
-        return Failed("captions_insufficient") if insufficient else said
+        insufficient = isinstance(reference_text, str) and re.sub(r"\W|_", "", reference_text).upper() == _INSUFFICIENT
+        return Failed("captions_insufficient") if insufficient else reference_text
 
     writer = _Writer(asked.name, asked.version, caption, reference, model.calls_at_once)
     with nullcontext() if batch_hours is None else model.together(store, batch_hours) as queue:
@@ -118,7 +119,7 @@ def reference_message(item: ItemForJudging) -> str:
     )
 
 
-def _said(model: ChatModel, text: str, images: tuple[tuple[str, bytes], ...]) -> str | Failed:
+def _reply(model: ChatModel, text: str, images: tuple[tuple[str, bytes], ...]) -> str | Failed:
     reply = model.chat([ChatMessage("user", text, images)])
     if isinstance(reply, Failed):
         return reply
@@ -137,7 +138,7 @@ def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) 
         words = " ".join((read.get(image_id) or "").split())[:_READ_CHARACTERS_MAX]
         return f'{kind}. It reads: "{words}".' if words else f"{kind} without text that can be read."
 
-    writer = _Writer(STAND_IN, _SHIPPED, caption, lambda item: " ".join(item.captions), 1)
+    writer = _Writer(STAND_IN, _STAND_IN_VERSION, caption, lambda item: " ".join(item.captions), 1)
     return _write(store, bench, writer, None, now, hidden=True)
 
 
@@ -153,14 +154,14 @@ class _Writer(NamedTuple):
 
 def _write(store: Store, bench: str, writer: _Writer, queue: BatchQueue | None, now: datetime, hidden: bool) -> Work:
     """Fill the captions that are missing, then the references of items that have all captions."""
-    work, anew = Work(), writer.name != STAND_IN
+    work, is_model = Work(), writer.name != STAND_IN
 
     def row(
         kind: Callable[..., Row], text: str | Failed, item: ItemForJudging, prompt: str, **more: Any
     ) -> Row | Failed:
         if isinstance(text, Failed):
             return text
-        version = f"{writer.version}+{load_prompt(prompt).version}" if anew else writer.version
+        version = f"{writer.version}+{load_prompt(prompt).version}" if is_model else writer.version
         of = {"item_id": item.item_id, "document_id": item.document_id, "written_by": WrittenBy.MODEL}
         return kind(**of, **more, text=text, version=version, provider=writer.name, written_at=now)
 
@@ -174,8 +175,8 @@ def _write(store: Store, bench: str, writer: _Writer, queue: BatchQueue | None, 
         written = ask_missing(table, write, lacking, writer.calls_at_once, queue)
         store_results(store, table, written, writer.name, work, lambda _: table)
 
-    fill("captions", caption, caption_gaps(store, bench, hidden, anew))
-    fill("references", reference, reference_gaps(store, bench, hidden, anew))
+    fill("captions", caption, caption_gaps(store, bench, hidden, over_stand_in=is_model))
+    fill("references", reference, reference_gaps(store, bench, hidden, over_stand_in=is_model))
     return work
 
 
@@ -186,16 +187,19 @@ def estimate_writing(
 
     References are also counted of items that lack a caption now, as if all were written, of the expected length.
     """
-    gaps, stored = caption_gaps(store, bench, hidden, anew=True), StoredImages(store, "images", "redacted_images")
+    gaps, stored = (
+        caption_gaps(store, bench, hidden, over_stand_in=True),
+        StoredImages(store, "images", "redacted_images"),
+    )
     captions: list[Sent] = []
     for gap in gaps:
         image = stored[gap.item.image_ids[gap.place]]
         captions.append((f"{writer.system}\n{caption_message(gap)}", ((image.format, image.bytes),)))
-    references = [(reference_message(item), 0) for item in reference_gaps(store, bench, hidden, anew=True)]
+    references = [(reference_message(item), 0) for item in reference_gaps(store, bench, hidden, over_stand_in=True)]
     waiting = {gap.item.item_id: gap.item for gap in gaps}
-    by = providers_of(store, "references", list(waiting.values()))
+    writers = providers_of(store, "references", list(waiting.values()))
     for item in waiting.values():
-        if item.reference is None or by[item.item_id][0] == STAND_IN:
+        if item.reference is None or writers[item.item_id][0] == STAND_IN:
             assumed = len(item.image_ids)
             references.append((reference_message(replace(item, captions=[""] * assumed)), assumed * CAPTION_TOKENS))
     texts: list[Sent] = [(f"{writer.system}\n{text}", ()) for text, _ in references]

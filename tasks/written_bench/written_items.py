@@ -17,8 +17,8 @@ from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 _FORM = ["item_id", "document_id"]
-_NOT_GIVEN, _MISSING = "image_unusable", "image_missing"
-"""Reason of the rule that drops items whose pictures cannot be used, and the problem of a picture that is not there."""
+_UNUSABLE, _MISSING_IMAGE = "image_unusable", "image_missing"
+"""Reason for which a policy drops items whose pictures cannot be used, and the problem of a picture that is missing."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def items_for_judging(
     members = item_members(store, bench)
     if members.is_empty():
         return []
-    kept = kept_conversations(store).with_columns(captioned=pl.col("image_ids").list.len().cast(pl.Int64))
+    kept = kept_conversations(store).with_columns(images_to_caption=pl.col("image_ids").list.len().cast(pl.Int64))
     if not_given:
         kept = pl.concat([kept, _items_not_given(store)], how="diagonal")
     rows = kept.rename({"conversation_id": "item_id"}).join(members, on="item_id").sort("item_id")
@@ -74,14 +74,14 @@ def items_for_judging(
 
 
 def _items_not_given(store: Store) -> pl.DataFrame:
-    """Items without any of their pictures that no other rule drops, as kept conversations, with `captioned`."""
+    """Items dropped only because none of their pictures is there, as kept conversations, with `images_to_caption`."""
     decided = store.read("decisions", ["item_kind", "item_id", "keep", "reasons"]).filter(item_kind="conversation")
-    only = decided.filter(~pl.col("keep"), pl.col("reasons").list.eval(pl.element() == _NOT_GIVEN).list.all())
-    missing = pl.col("image_problems").list.unique() == pl.lit([_MISSING])
+    only = decided.filter(~pl.col("keep"), pl.col("reasons").list.eval(pl.element() == _UNUSABLE).list.all())
+    missing = pl.col("image_problems").list.unique() == pl.lit([_MISSING_IMAGE])
     ids = only["item_id"].implode()
     found = store.read("conversations").filter(pl.col("conversation_id").is_in(ids), missing)
-    asked = store.read("bench_items", ["item_id", "images"]).unique("item_id")
-    counts = asked.select(conversation_id="item_id", captioned=pl.col("images").cast(pl.Int64))
+    bench_items = store.read("bench_items", ["item_id", "images"]).unique("item_id")
+    counts = bench_items.select(conversation_id="item_id", images_to_caption=pl.col("images").cast(pl.Int64))
     return found.filter(pl.col("image_ids").list.len() == 0).join(counts, on="conversation_id")
 
 
@@ -102,15 +102,15 @@ def item_members(store: Store, bench: str) -> pl.DataFrame:
 
     An item that is hidden in any benchmark is hidden in all: the same instruction about the same images.
     """
-    drawn = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
-    rows = {"item_id": drawn, "family": [""] * len(drawn), "split": [split_of(each).value for each in drawn]}
-    sampled = pl.DataFrame(rows | {"bench": [SAMPLED] * len(drawn)}, dict.fromkeys([*_MEMBER, "bench"], pl.String))
+    ids = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
+    rows = {"item_id": ids, "family": [""] * len(ids), "split": [split_of(item_id).value for item_id in ids]}
+    sampled = pl.DataFrame(rows | {"bench": [SAMPLED] * len(ids)}, dict.fromkeys([*_MEMBER, "bench"], pl.String))
     every = pl.concat([sampled, store.read("bench_items", [*_MEMBER, "bench"])])
     forms = store.read("conversations", ["conversation_id", "document_id"]).rename({"conversation_id": "item_id"})
     placed = every.join(forms, on="item_id", how="left", maintain_order="left")
     hidden = placed.filter(split=Split.HIDDEN.value)["document_id"].drop_nulls()
-    asked_there = pl.col("document_id").is_in(hidden.implode()).fill_null(False)
-    split = pl.when(asked_there).then(pl.lit(Split.HIDDEN.value)).otherwise("split").alias("split")
+    in_hidden_split = pl.col("document_id").is_in(hidden.implode()).fill_null(False)
+    split = pl.when(in_hidden_split).then(pl.lit(Split.HIDDEN.value)).otherwise("split").alias("split")
     return placed.with_columns(split).filter(bench=bench).select(_MEMBER)
 
 
@@ -127,8 +127,8 @@ _MEMBER = ("item_id", "family", "split")
 
 def split_of(item_id: str, validation_share: float = VALIDATION_SHARE) -> Split:
     """The split of an item: by a hash of its id, so that it never changes with the other items."""
-    drawn = int(combined_id("validation", [item_id])[:8], 16) / 2**32
-    return Split.VALIDATION if drawn < validation_share else Split.HIDDEN
+    fraction = int(combined_id("validation", [item_id])[:8], 16) / 2**32
+    return Split.VALIDATION if fraction < validation_share else Split.HIDDEN
 
 
 def captions_id(captions: Sequence[str]) -> str:
@@ -141,8 +141,8 @@ NO_CAPTIONS = captions_id([])
 
 
 def current_captions(store: Store, items: pl.DataFrame, table: str = "captions") -> dict[str, list[str]]:
-    """Item -> its captions in order, for items (item_id, document_id, captioned) with one for every image."""
-    counts = dict(items.select("item_id", "captioned").iter_rows())
+    """Item -> its captions in order, for items (item_id, document_id, images_to_caption) with one for every image."""
+    counts = dict(items.select("item_id", "images_to_caption").iter_rows())
     found = captions_by_place(store, items, table)
     whole = {item_id: placed for item_id, placed in found.items() if sorted(placed) == list(range(counts[item_id]))}
     return {item_id: [placed[place] for place in sorted(placed)] for item_id, placed in whole.items()}
@@ -163,18 +163,18 @@ def current_references(store: Store, items: pl.DataFrame) -> dict[str, tuple[str
     return {item_id: (text, written_from) for item_id, text, written_from in rows.iter_rows()}
 
 
-_WRITTEN = """
+_TEXTS_OF_FORMS = """
     -- a row is one caption or reference of one of the forms, whether it counts or not
     SELECT * FROM {table} SEMI JOIN forms USING (item_id, document_id)
 """
 
 
 def current(store: Store, table: str, items: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Rows of `captions` or `references` that count: of this form of the item, people's first, then the latest.
+    """Rows of `captions` or `references` that count, one a key: of this form of the item, people's if there are some.
 
-    Those of the stand-in come last.
+    Else the latest of a model, else those of the stand-in. A reference may be of captions that no longer count.
     """
-    rows = store.ask(_WRITTEN.format(table=f'"{table}"'), forms=items.select(_FORM))
+    rows = store.ask(_TEXTS_OF_FORMS.format(table=f'"{table}"'), forms=items.select(_FORM))
     rank = pl.col("written_by") == WrittenBy.PEOPLE.value, pl.col("provider") != STAND_IN
     return rows.sort(*rank, "written_at", "version").unique(key, keep="last", maintain_order=True)
 
@@ -192,13 +192,16 @@ def providers_of(store: Store, table: str, items: Sequence[ItemForJudging]) -> d
 
 
 def hidden_texts(store: Store) -> pl.DataFrame:
-    """item_id and text of every caption and reference, stale ones too, whose item is not of the validation split."""
+    """item_id and text of every caption and reference, stale ones too, that no release may hold.
+
+    Those are the texts of all items but those of the validation split: of the hidden split, and of no benchmark.
+    """
     benches = [SAMPLED, *store.read("bench_items", ["bench"])["bench"].unique().sort()]
     splits = pl.concat([item_members(store, bench) for bench in benches])
     hidden = splits.filter(split=Split.HIDDEN.value)
     texts = [store.read(table, ["item_id", "text"]) for table in ("captions", "generic_captions", "references")]
-    never = pl.concat(texts).join(splits.join(hidden, on="item_id", how="anti"), on="item_id", how="anti")
-    return never.unique(maintain_order=True)
+    only_validation = splits.join(hidden, on="item_id", how="anti")
+    return pl.concat(texts).join(only_validation, on="item_id", how="anti").unique(maintain_order=True)
 
 
 def validation_texts(store: Store) -> list[str]:
