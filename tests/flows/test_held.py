@@ -8,6 +8,7 @@ import pytest
 
 from schemas.items.conversation import ShrunkFile
 from tasks.ingest.shrunk import note_shrunk
+from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
 from tests.small_store import MODELS, small_store
 
@@ -55,6 +56,7 @@ def test_most_items_without_a_needed_signal_hold_the_release_though_no_provider_
 def test_a_model_that_names_somebody_ends_the_release_with_what_to_rename(store, curate):
     named = pl.col("model").replace(MODELS[1], "ft:gpt-4o:acme:jane.model15@posteo.net:9x")
     store.replace("conversations", store.read("conversations").with_columns(named))
+    mark_decided(store)
     status, _, err = curate("release", "--store", store.root)
     (line,) = [line for line in err.splitlines() if line.startswith("curate: ")]
     assert (status, list(Path(store.root).glob("releases/*/manifest.json"))) == (2, [])
