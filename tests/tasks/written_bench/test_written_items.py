@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from skimage import data
 
+from flows.products import validation_texts
 from schemas.benches.bench import BenchItem
 from schemas.benches.written import Fault, ItemCheck, Split, WrittenBy
 from tasks.images.decode import open_image
@@ -61,6 +62,14 @@ def test_an_item_without_a_caption_for_every_image_has_none(tmp_path):
     store = _store(tmp_path, captions=[caption(PAIR, "after", 1)])
     assert [(item.item_id, item.captions) for item in items_for_judging(store, "b")] == [("alone", []), ("pair", [])]
     assert items_for_judging(store, "another") == []
+
+
+def test_a_reference_that_was_written_without_captions_is_screened(tmp_path):
+    store = store_with(
+        tmp_path, conversations=[PAIR], decisions=[decision(PAIR)],
+        bench_items=[written_item(PAIR, split=Split.VALIDATION)], references=[reference(PAIR, "it moved", [])],
+    )  # fmt: skip
+    assert validation_texts(store) == ["it moved"]
 
 
 def test_the_sampled_benchmark_has_items_too(tmp_path):
