@@ -1,7 +1,11 @@
-"""Runs every benchmark, or those that are named, and writes results.jsonl."""
+"""Runs every benchmark, or those that are named, and writes results.jsonl.
+
+Those of a product are in a folder with its name, and are found there.
+"""
 
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from benchmarks.timing import RESULTS, write
 
@@ -15,7 +19,6 @@ MODULES = [
     "rate_coverage",
     "fragility",
     "rigging",
-    "exposure",
     "release",
     "set_stages",
     "release_versions",
@@ -23,7 +26,7 @@ MODULES = [
     "bench_split",
     "scale_out",
     "topics",
-    "arena",
+    *(f"{file.parent.name}.{file.stem}" for file in sorted(Path(__file__).parent.glob("*/*.py"))),
 ]
 
 if __name__ == "__main__":

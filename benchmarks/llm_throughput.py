@@ -1,6 +1,6 @@
-"""Labels, answers, verdicts and images by a model on a loopback server with a rate limit, where 1 % of requests fail.
+"""Labels, answers and verdicts by a model on a loopback server with a rate limit, where 1 % of requests fail.
 
-The peer is the server's rate limit, the lower bound. `lost` items have no label, answer, verdict or image at the end,
+The peer is the server's rate limit, the lower bound. `lost` items have no label, answer or verdict at the end,
 `repeated` ones were answered twice. `client_cpu` is the share of one core that our process uses.
 
     python -m benchmarks.llm_throughput --n 10000 --rate 30 [--only judge]
@@ -99,45 +99,15 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     return labelled, time.perf_counter() - began, time.process_time() - cpu
 
 
-def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
-    """Order n images with the real SDK, loop and store; returns images, wall seconds, CPU seconds."""
-    os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
-    from schemas.benches.generated import GeneratedBench, GeneratedDescription
-    from schemas.policy import GeneratedRule
-    from tasks.generated_bench.bench_state import BenchState, ItemProgress
-    from tasks.generated_bench.making import draw_missing
-    from tasks.providers import Providers
-    from tasks.providers.ask_items import Work
-    from tasks.storage.tables import Store
-
-    store, pictures = Store.open(folder), Providers({"pictures": "openai"})["pictures"]
-    bench = GeneratedBench(
-        bench="b", capability="{}", general=1, fine=1, per_aspect=n, levels=["easy"], graph=True, seed=0, providers=[]
-    )
-    described = [
-        GeneratedDescription(
-            description_id=f"{place:032x}", bench="b", aspect=0, level="easy", number=place,
-            description=f"Cup {place}.", topic_word="cup", key_words=[], kept_out=[], checks=[], version="1",
-        )
-        for place in range(n)
-    ]  # fmt: skip
-    made = BenchState(bench, progress=[ItemProgress(each, [], {}, [], None) for each in described])
-    began, cpu, failed = time.perf_counter(), time.process_time(), True
-    while failed:  # repeated runs, for what failed after all retries
-        draw_missing(store, made, pictures, GeneratedRule(), work := Work())
-        failed = bool(work.failures)
-    return store.height("drawings"), time.perf_counter() - began, time.process_time() - cpu
-
-
-def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any]:
-    """One measurement."""
+def row(n: int, rate: float, headers: bool, work: Work = label, of: str = "") -> dict[str, Any]:
+    """One measurement; `of` is the end of its name."""
     with server(rate, headers) as url, tempfile.TemporaryDirectory() as folder:
         labelled, wall, cpu = work(url, folder, n)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         counts = json.loads(opener.open(f"{url}/counts").read())
     best = (counts["taken"] - rate) / rate  # the bucket is full at the start
     result = {
-        "bench": "llm_throughput" + _OF.get(work, "" if headers else "_without_headers"),
+        "bench": f"llm_throughput{of}",
         "n": n,
         "ours_s": round(wall, 2),
         "peer": f"the server's own limit of {rate:g} requests/s, {100 / FAIL_EVERY:g} % of which fail",
@@ -154,12 +124,12 @@ def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any
     return result
 
 
-_OF: dict[Work, str] = {answer: "_of_answers", judge: "_of_verdicts", draw: "_of_images"}
+_OF: dict[Work, str] = {label: "", answer: "_of_answers", judge: "_of_verdicts"}
 
 
 def run(n: int = N, rate: float = RATE) -> list[dict[str, Any]]:
-    """Labels with OpenAI's rate-limit headers and without, then answers, verdicts and images with them."""
-    return [row(n, rate, True), row(n, rate, False), *(row(n, rate, True, work) for work in _OF)]
+    """Labels, answers and verdicts with OpenAI's rate-limit headers, and labels without."""
+    return [*(row(n, rate, True, work, of) for work, of in _OF.items()), row(n, rate, False, label, "_without_headers")]
 
 
 if __name__ == "__main__":
@@ -169,6 +139,6 @@ if __name__ == "__main__":
     parser.add_argument("--only", choices=sorted(work.__name__ for work in _OF))
     given = parser.parse_args()
     if given.only:
-        row(given.n, given.rate, True, next(work for work in _OF if work.__name__ == given.only))
+        row(given.n, given.rate, True, *next(each for each in _OF.items() if each[0].__name__ == given.only))
     else:
         run(given.n, given.rate)

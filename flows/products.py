@@ -1,4 +1,4 @@
-"""The products, and what they give the core: written and generated benchmarks, and judges.
+"""The products, and what they give the core.
 
 A product is deleted by deleting its folder and its line here.
 """
@@ -12,6 +12,7 @@ import polars as pl
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.arena.product import ARENA
 from tasks.generated_bench.product import GENERATED_BENCH
 from tasks.judging.product import JUDGING
 from tasks.product import ITEM_TEXT_SCHEMA, JUDGE_TEXT_SCHEMA, KeyedItems, Product
@@ -27,6 +28,7 @@ PRODUCTS: tuple[Product, ...] = (
     WRITTEN_BENCH,
     JUDGING,
     GENERATED_BENCH,
+    ARENA,
 )
 
 

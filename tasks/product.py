@@ -68,7 +68,7 @@ class Product:
     """
 
     commands: str = ""
-    """Name of the module whose `COMMANDS` it adds to `curate bench`."""
+    """Name of the module whose `COMMANDS` it adds to `curate`."""
     item_ids: "Callable[[Store], Iterable[str]]" = _nothing
     """Conversations that are items of its benchmarks: their prompts are public like drawn ones."""
     left_out_items: "Callable[[Store], Iterable[str]]" = _nothing

@@ -1,8 +1,8 @@
 """Takes a product out of a copy of the tree and runs what stands: `python -m tests.amputate PRODUCT [TESTS]`.
 
 Gone are its folders, its tests and its line in `flows/products.py`. Every test file runs that imports nothing of it, in
-whatever depth and also late. `TESTS`: only those whose path begins so. Modules outside that still import it are
-printed: they are what is left to do.
+whatever depth and also late, but the one about pages, which speak of every product. `TESTS`: only those whose path
+begins so. Modules outside that still import it are printed: they are what is left to do.
 """
 
 import ast
@@ -18,6 +18,9 @@ from tempfile import TemporaryDirectory
 import networkx
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("tasks", "flows", "benchmarks", "tests.tasks")
+"""Packages in which a product has a folder."""
+ON_PAGES = "tests.flows.test_pages"
 NOT_INSTALLED = """\
 import sys
 sys.meta_path[:] = [each for each in sys.meta_path if not getattr(each, "__module__", "").startswith("__editable__")]
@@ -42,9 +45,8 @@ def copied(target: Path) -> None:
 
 def take_out(root: Path, product: str) -> None:
     """Delete the product's folders and its line in the list, with its import."""
-    shutil.rmtree(root / "tasks" / product)
-    for folder in ("flows", "tests/tasks"):
-        shutil.rmtree(root / folder / product, ignore_errors=True)
+    for folder in FOLDERS:
+        shutil.rmtree(root / folder.replace(".", "/") / product, ignore_errors=True)
     file = root / "flows" / "products.py"
     imported = re.compile(rf"^from tasks\.{product}\.product import (\w+)\n", re.MULTILINE)
     text = file.read_text(encoding="utf-8")
@@ -102,14 +104,15 @@ def _for_all(function: ast.FunctionDef) -> bool:
     )
 
 
-def import_graph(modules: Mapping[str, Path], gone: str) -> "networkx.DiGraph[str]":
+def import_graph(modules: Mapping[str, Path], product: str) -> "networkx.DiGraph[str]":
     """Edges from a module to each one that it imports, to its packages and, from a test, to the fixtures that it names.
 
-    All modules of the product are the one node `gone`.
+    All modules of the product are the one node of its name.
     """
+    gone = tuple(f"{folder}.{product}." for folder in FOLDERS)
     pieces = {name: _pieces(name, path.read_text(encoding="utf-8")) for name, path in modules.items()}
     graph: networkx.DiGraph[str] = networkx.DiGraph()
-    graph.add_node(gone)
+    graph.add_edge(ON_PAGES, product)
     for module, own in pieces.items():
         above = [module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)]
         fixtures = [fixture for each in above for fixture in pieces.get(f"{each}.conftest", ())]
@@ -118,29 +121,30 @@ def import_graph(modules: Mapping[str, Path], gone: str) -> "networkx.DiGraph[st
             named = {*_named(nodes), *above, module}
             used = {fixture for fixture in fixtures if fixture in modules or fixture.rpartition(".")[2] in words}
             graph.add_edges_from((name, each) for each in (named & modules.keys() | used) - {name})
-            graph.add_edges_from((name, gone) for each in named if f"{each}.".startswith(f"{gone}."))
+            graph.add_edges_from((name, product) for each in named if f"{each}.".startswith(gone))
     return graph
 
 
 def main(product: str, wanted: str = "tests") -> int:
     """Take out, print, run; returns the status of pytest."""
-    gone = f"tasks.{product}"
     with TemporaryDirectory(prefix="without_") as folder:
         root = Path(folder).resolve()
         copied(root)
         take_out(root, product)
         modules = modules_of(root)
-        graph = import_graph(modules, gone)
-        left = sorted(name for name in graph.predecessors(gone) if not name.startswith("tests."))
-        print(f"{len(left)} modules outside still import {gone}:", *left, sep="\n  ")
+        graph = import_graph(modules, product)
+        left = sorted(name for name in graph.predecessors(product) if not name.startswith("tests."))
+        print(f"{len(left)} modules outside still import {product}:", *left, sep="\n  ")
         tests = {name for name, path in modules.items() if path.name.startswith("test_")}
-        able = tests - networkx.ancestors(graph, gone)
+        able = tests - networkx.ancestors(graph, product)
         print(
             f"{len(able)} of {len(tests)} test files stand without it; they do not:", *sorted(tests - able), sep="\n  "
         )
         files = sorted(name for each in able if (name := modules[each].relative_to(root).as_posix()).startswith(wanted))
         environment = os.environ | {"PYTHONPATH": str(root)}
-        subprocess.run([sys.executable, "-c", PROBE, str(root), gone], cwd=root, env=environment, check=True)
+        subprocess.run(
+            [sys.executable, "-c", PROBE, str(root), f"tasks.{product}"], cwd=root, env=environment, check=True
+        )
         print(f"running {len(files)} test files", flush=True)
         if not files:
             return 1

@@ -1,17 +1,15 @@
 """The `curate` command: all subcommands, in the order of the help. Heavy imports happen inside the commands."""
 
 import errno
-from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
 from schemas.errors import CurateError, on_command_line, problem_in_words, why_unreadable
 
-_LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 """Error numbers that the user can fix by choosing another path."""
 
@@ -20,56 +18,75 @@ def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import check, demo, estimate, export, look, pipeline, publish, rate, tags, takedown, view
     from flows.commands.agreement import agree, correlate
-    from flows.commands.arena import command as arena
     from flows.commands.bench import drawn as bench
     from flows.commands.bench import written
     from flows.commands.judge import boards, calls, submit
+    from flows.commands.listed import CommandGroup, Listed, add_all, put
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
     from flows.products import PRODUCTS
 
-    app = typer.Typer(name="curate", no_args_is_help=True, pretty_exceptions_enable=False)
-    app.callback()(_curate)
-    grouped: dict[str, tuple[Callable[..., Any], ...]] = {
-        "Curate": (
+    of_people = CommandGroup(
+        "review",
+        "Ask people, in the browser or in files, and see what they say.",
+        [review.out, review.in_, review.results, review.serve_pages],
+    )
+    of_benches = CommandGroup(
+        "bench",
+        "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
+        "that people write.",
+        [bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, written.demo],
+    )
+    of_judges = CommandGroup(
+        "judge",
+        "Rank models by a judge's verdicts on their answers.",
+        [calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics],
+    )
+    of_tags = CommandGroup("tags", "How good tags are, and how they are distributed.", [tags.evaluate, tags.show])
+    of_topics = CommandGroup("topics", "Topics of the kept prompts.", [tags.show_topics])
+    exports = CommandGroup(
+        "export", "A release in other formats, and figures for print.", [export.sft, export.dataset, export.figures]
+    )
+    headings: dict[str, list[Listed]] = {
+        "Curate": [
             demo.demo,
             init.init,
             pipeline.run,
-            arena.arena,
             estimate.estimate,
             doctor.doctor,
             status.status,
             backup.migrate,
-        ),
-        "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
-        _LOOK: (view.view, look.explain, look.inspect, look.duplicates, correlate.correlate),
-        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown, backup.backup),
+        ],
+        "One stage": [pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release],
+        "Look": [
+            view.view,
+            look.explain,
+            look.inspect,
+            look.duplicates,
+            correlate.correlate,
+            of_people,
+            of_benches,
+            of_judges,
+            of_tags,
+            of_topics,
+        ],
+        "Releases": [
+            check.verify,
+            check.diff,
+            publish.publish,
+            publish.yank,
+            takedown.takedown,
+            backup.backup,
+            exports,
+        ],
     }
-    for heading, commands in grouped.items():
-        for command in commands:
-            app.command(rich_help_panel=heading)(command)
-
-    def family(name: str, about: str, *commands: Callable[..., Any], heading: str = _LOOK) -> None:
-        inner = typer.Typer(no_args_is_help=True, help=about)
-        for command in commands:  # `in_` and `serve_pages` are the commands `in` and `serve`
-            inner.command(command.__name__.partition("_")[0])(command)
-        app.add_typer(inner, name=name, rich_help_panel=heading)
-
-    of_people = (review.out, review.in_, review.results, review.serve_pages)
-    family("review", "Ask people, in the browser or in files, and see what they say.", *of_people)
-    family(
-        "bench",
-        "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
-        "that people write.",
-        *(bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, written.demo),
-        *(command for each in PRODUCTS if each.commands for command in import_module(each.commands).COMMANDS),
-    )
-    judged = (calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics)
-    family("judge", "Rank models by a judge's verdicts on their answers.", *judged)
-    family("tags", "How good tags are, and how they are distributed.", tags.evaluate, tags.show)
-    family("topics", "Topics of the kept prompts.", tags.show_topics)
-    exports = (export.sft, export.dataset, export.figures)
-    family("export", "A release in other formats, and figures for print.", *exports, heading=_RELEASES)
+    for product in PRODUCTS:
+        for added in import_module(product.commands).COMMANDS if product.commands else ():
+            put(headings, added)
+    app = typer.Typer(name="curate", no_args_is_help=True, pretty_exceptions_enable=False)
+    app.callback()(_curate)
+    for heading, listed in headings.items():
+        add_all(app, listed, heading)
     return app
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import flows.commands.options as opt
+from flows.commands.listed import Added
 from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import note, print_rows
@@ -243,4 +244,4 @@ def _of_makers(marked: "Examined") -> list[str]:
     return [STAND_INS.format(", ".join(marked.embedded))] if marked.embedded else []
 
 
-COMMANDS = (generate, accuracy, audit)
+COMMANDS = tuple(Added(each, "bench") for each in (generate, accuracy, audit))

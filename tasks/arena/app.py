@@ -14,7 +14,6 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, board_routes
 from tasks.arena.conversations import ArenaConversation, Mode
@@ -25,6 +24,7 @@ from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
 from tasks.arena.words import check_words, page_words, speak

@@ -11,11 +11,11 @@ from typing import Any
 
 import jinja2
 
-from schemas.asked_model import ArenaSettings
 from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import ENGLISH, page_language, page_words, task_text
 from tasks.explore.pages import ASSETS
 from tasks.runtime.untrusted import one_line

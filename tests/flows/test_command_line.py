@@ -1,6 +1,5 @@
-"""Help, one-line errors, and that pages name only existing options, commands and links."""
+"""Help, one-line errors, settings and completion."""
 
-import re
 import shlex
 import subprocess
 import sys
@@ -9,22 +8,12 @@ from pathlib import Path
 import pytest
 from typer import Typer
 
+from flows.commands.listed import Added, CommandGroup, add_all, put
 from flows.commands.options import takes
-from flows.reference.pages import commands
 from schemas.settings import BenchSettings, Settings
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-CALL = re.compile(r"curate ((?:[a-z]+ ?)+)([^`|\n#]*)")
 RUN = "run --logs {logs} --store {here}/store"
-
-
-def _commands():
-    """Name of every command -> its options."""
-    return {
-        name: {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
-        for name, command in commands().items()
-    }
 
 
 @pytest.fixture
@@ -55,7 +44,6 @@ def here(tmp_path) -> Path:
             ["'--bootstraps': must be a whole number, not 'few'; see `curate rate --help`"],
         ),
         ("doctor --models vendor", ["'--models': 'vendor' is not one of 'embedded', 'self_hosted', 'vendors'; see"]),
-        ("arena --demo --port 99999", ["'--port': must be at most 65535, not '99999'"]),
         ("status --store s", ["No such option: --store", "see `curate status --help`"]),
         ("rate a.csv --set interval=exact", ["--set interval: ", "'bootstrap' or 'sandwich'"]),
         ("verify a b", ["extra argument"]),
@@ -139,39 +127,16 @@ def test_without_a_command_the_help_is_printed_and_nothing_else(curate, family):
     assert "Usage: curate" in out
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_on_a_page_exists_and_has_the_options_that_it_is_shown_with(page):
-    known = _commands()
-    wrong = []
-    shell = re.sub(r"```python.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for words, rest in CALL.findall(shell):
-        name = max((each for each in known if f"{words} ".startswith(f"{each} ")), key=len, default=None)
-        families = {each.partition(" ")[0] for each in known if " " in each}
-        if name is None and words.split()[0] not in families:
-            wrong.append(words)
-        elif name is not None:
-            wrong += [f"{name} {option}" for option in set(re.findall(r"--[a-z-]+", rest)) - known[name]]
-    assert wrong == []
+def test_a_product_puts_its_command_before_the_one_that_it_names_or_last():
+    def command(name):
+        return type(name, (), {})
 
-
-def test_every_option_is_on_a_page():
-    written = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
-    options = {option for options in _commands().values() for option in options if option.startswith("--")}
-    assert {option for option in options if not re.search(rf"{option}(?![a-z-])", written)} == set()
-
-
-def _headings(page: Path) -> set[str]:
-    """The anchors that GitHub makes from a page's headings."""
-    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_on_a_page_leads_to_a_file_and_a_heading(page):
-    lost = []
-    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        name, _, heading = target.partition("#")
-        file = page.parent / name if name else page
-        if not file.is_file() or (heading and heading not in _headings(file)):
-            lost.append(target)
-    assert lost == []
+    pages = CommandGroup("pages", "Pages.", [command("write"), command("read_")])
+    headings = {"Look": [command("view"), pages]}
+    for name, *place in (("a", "Look", "view"), ("b", "Look"), ("c", "pages", "read"), ("d", "pages", "gone")):
+        put(headings, Added(command(name), *place))
+    app = Typer()
+    add_all(app, headings["Look"])
+    assert [each.name for each in app.registered_commands] == ["a", "view", "b"]
+    (inner,) = app.registered_groups
+    assert [each.name for each in inner.typer_instance.registered_commands] == ["write", "c", "read", "d"]

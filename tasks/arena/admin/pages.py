@@ -14,13 +14,13 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, CurateError, StoreUnwell
 from tasks.arena.app import PageGuard
 from tasks.arena.entrance import cookie_hash
 from tasks.arena.guards.requests import form_of, is_own
 from tasks.arena.page import SERVED
 from tasks.arena.rounds import Arena
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import page_words
 from tasks.runtime.serving import Bounded, Message, Receive, Send
 from tasks.runtime.untrusted import one_line

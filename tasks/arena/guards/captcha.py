@@ -12,10 +12,10 @@ import httpx2
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
 from tasks.arena.guards.requests import Signed, form_of
 from tasks.arena.page import ArenaPages
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import page_words
 from tasks.explore.pages import POLICY
 

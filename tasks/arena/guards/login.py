@@ -13,10 +13,11 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
-from schemas.asked_model import ArenaSettings, is_here
+from schemas.asked_model import is_here
 from schemas.errors import BadInput, MissingProvider
 from tasks.arena.entrance import Refused, cookie_hash
 from tasks.arena.guards.requests import Signed
+from tasks.arena.settings import ArenaSettings
 
 LOGIN_COOKIE, BEGIN, DONE, LOGOUT = "arena_login", "/login/begin", "/login/done", "/logout"
 SECRET_VARIABLE = "ARENA_LOGIN_SECRET"  # noqa: S105 - the name of it

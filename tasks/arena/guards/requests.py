@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
-from schemas.asked_model import ArenaSettings
+from tasks.arena.settings import ArenaSettings
 from tasks.runtime.serving import Message
 
 

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from schemas.asked_model import ArenaModel, ArenaSettings
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput
 from schemas.items.conversation import RecordType
 from schemas.run import Prices
@@ -14,6 +14,7 @@ from tasks.arena.admin.pages import admin_app, admin_token
 from tasks.arena.admin.steering import Steering
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import Refused
+from tasks.arena.settings import ArenaSettings
 from tasks.storage.records import audit_entries
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor

@@ -11,10 +11,10 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from flows.commands.arena.serving import admission as opened
-from schemas.asked_model import ArenaSettings
+from flows.arena.serving import admission as opened
 from schemas.signals import Moderation
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, Admission, KnownImage, Refused
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.uploads import KEPT_SECONDS, Examples, Uploads
 from tasks.arena.words import page_words
 from tasks.images.served import as_served, served_name

@@ -7,10 +7,10 @@ import time
 import httpx
 import pytest
 
-from schemas.asked_model import ArenaSettings
 from schemas.items.conversation import RecordType
 from tasks.arena.app import COOKIE, make_app
 from tasks.arena.entrance import Refused
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Uploads
 from tests.built_arena import VISIT, image_file
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.arena.serving import served
-from schemas.asked_model import ArenaSettings
+from flows.arena.serving import served
+from tasks.arena.settings import ArenaSettings
 from tasks.ingest.image_files import find_presets, preset_files
 
 GOOD = [{"name": name, "base_url": "http://127.0.0.1:1/v1"} for name in "ab"]
@@ -55,6 +55,10 @@ def test_models_that_make_no_arena(arena, tmp_path):
 )
 def test_guards_that_cannot_guard(arena, given, error):
     assert error in arena(*(part for each in given for part in ("--set", each)))
+
+
+def test_a_port_that_is_none(arena):
+    assert "'--port': must be at most 65535, not '99999'" in arena("--port", "99999")
 
 
 def test_a_port_that_is_taken(arena, monkeypatch):

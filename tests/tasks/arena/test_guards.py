@@ -7,14 +7,14 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from flows.commands.arena import serving
-from schemas.asked_model import ArenaSettings
+from flows.arena import serving
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
 from tasks.arena.app import make_app
 from tasks.arena.entrance import Refused, Visitors, cookie_hash, network_of
 from tasks.arena.guards.captcha import chosen_captcha
 from tasks.arena.rounds import Visit
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.uploads import Uploads
 from tasks.leaderboard.votes import beyond_day
 from tests.built_arena import KEY

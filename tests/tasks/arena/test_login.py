@@ -6,9 +6,9 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput, MissingProvider
 from tasks.arena.guards.login import chosen_login
+from tasks.arena.settings import ArenaSettings
 from tests.browsers import ENGINES, launched
 from tests.built_arena import KEY
 from tests.openid_server import CLIENT, SECRET, SUBJECT, OpenIdServer

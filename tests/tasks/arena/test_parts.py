@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.commands.arena.serving import live_rates
-from schemas.asked_model import ArenaModel
+from flows.arena.serving import live_rates
+from schemas.asked_model import ArenaModel, AskedModel
 from schemas.errors import BadInput, MissingProvider
 from schemas.items.conversation import RecordType
 from schemas.policy import VoteRules
@@ -33,6 +33,7 @@ from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
 from tasks.review_queue import DrawnQueue, ReviewQueue
+from tasks.runtime.untrusted import read_models_list
 from tasks.storage.keyed_ids import Pseudonyms
 
 ARENA = Path(__file__).parents[3] / "tasks" / "arena"
@@ -342,6 +343,19 @@ def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
     assert "LAB_KEY" not in str(refused.value)
     with pytest.raises(BadInput, match="cannot be read"):
         read_arena_models(tmp_path / "none.yaml")
+
+
+def test_one_models_file_serves_an_arena_and_is_asked_for_answers(tmp_path):
+    file = tmp_path / "models.yaml"
+    file.write_text(f"models: [{{name: c, base_url: 'http://h/v1', own: true, vision: true, weight: 0}}, {GOOD}]")
+    served, asked = read_arena_models(file), read_models_list(file, AskedModel, "", {})
+    assert (served[0].name, served[0].vision, served[0].weight) == ("c", True, 0)
+    assert [(model.vendor, model.model, model.own) for model in asked] == [
+        ("openai", "c", True), ("openai", "a", False), ("openai", "b", False)
+    ]  # fmt: skip
+    file.write_text(f"models: [{GOOD}, {{name: c, base_url: 'http://h/v1', vendor: gemini}}]")
+    with pytest.raises(BadInput, match="unknown vendor 'gemini'"):
+        read_arena_models(file)
 
 
 def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():

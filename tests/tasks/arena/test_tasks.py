@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from flows.commands.arena.tasks import open_tasks
+from flows.arena.tasks import open_tasks
 from tests.voted_store import MODELS, voted
 
 KEYS = {"ANN_KEY": "a" * 20, "BOB_KEY": "b" * 20, "CAT_KEY": "c" * 20}

@@ -5,14 +5,11 @@ import base64
 import polars as pl
 import pytest
 
-from schemas.asked_model import AskedModel
 from schemas.errors import CurateError
 from schemas.items.conversation import Conversation
-from tasks.arena.models_file import read_arena_models
 from tasks.judging.answers import answers_by_model
 from tasks.judging.questions import bench_of_store
 from tasks.runtime.budget import one_ledger, start_ledger
-from tasks.runtime.untrusted import read_models_list
 from tasks.storage.tables import frame_of
 from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
 from tests.builders import conversation, drawn_image
@@ -162,22 +159,6 @@ def test_a_models_file_that_cannot_be_used_is_one_line_without_secrets(ask, serv
     assert "\n" not in str(stopped.value)
     assert "secret" not in str(stopped.value).lower()
     assert server.requests == []
-
-
-TWO = "{name: a, base_url: 'http://h/v1'}, {name: b, base_url: 'http://h/v1'}"
-
-
-def test_one_models_file_serves_an_arena_and_is_asked_for_answers(tmp_path):
-    file = tmp_path / "models.yaml"
-    file.write_text(f"models: [{{name: c, base_url: 'http://h/v1', own: true, vision: true, weight: 0}}, {TWO}]")
-    served, asked = read_arena_models(file), read_models_list(file, AskedModel, "", {})
-    assert (served[0].name, served[0].vision, served[0].weight) == ("c", True, 0)
-    assert [(model.vendor, model.model, model.own) for model in asked] == [
-        ("openai", "c", True), ("openai", "a", False), ("openai", "b", False)
-    ]  # fmt: skip
-    file.write_text(f"models: [{TWO}, {{name: c, base_url: 'http://h/v1', vendor: gemini}}]")
-    with pytest.raises(CurateError, match="unknown vendor 'gemini'"):
-        read_arena_models(file)
 
 
 def test_a_prompt_that_was_redacted_since_is_asked_again_and_its_old_answer_is_not_compared(ask, server):

@@ -5,7 +5,7 @@ first word comes after half a second, then 60 words a second. `first_word_added`
 that half second; of several battles, which all begin in the same instant, that includes waiting for the others. CPU is
 that of the server's process, from Linux's /proc.
 
-    python -m benchmarks.arena
+    python -m benchmarks.arena.page
 """
 
 import asyncio
@@ -58,12 +58,13 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     """Serve an arena that repaints at most every so many seconds."""
     import uvicorn
 
-    from schemas.asked_model import ArenaModel, ArenaSettings
+    from schemas.asked_model import ArenaModel
     from tasks.arena import answers
     from tasks.arena.app import make_app
     from tasks.arena.entrance import Admission, Visitors
     from tasks.arena.logs import LogFolder
     from tasks.arena.rounds import Arena
+    from tasks.arena.settings import ArenaSettings
     from tasks.arena.uploads import Uploads
 
     answers.UPDATE_SECONDS = update_seconds
@@ -101,7 +102,7 @@ def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
         port = opened.getsockname()[1]
         opened.close()
         arguments = ["serve", str(update_seconds), str(port), folder]
-        with subprocess.Popen([sys.executable, "-m", "benchmarks.arena", *arguments]) as server:
+        with subprocess.Popen([sys.executable, "-m", "benchmarks.arena.page", *arguments]) as server:
             try:
                 url = f"http://127.0.0.1:{port}"
                 _wait(url)
@@ -123,7 +124,9 @@ def memory_kb() -> float:
         opened.bind(("127.0.0.1", 0))
         port = opened.getsockname()[1]
         opened.close()
-        with subprocess.Popen([sys.executable, "-m", "benchmarks.arena", "serve", "0.25", str(port), folder]) as server:
+        with subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.arena.page", "serve", "0.25", str(port), folder]
+        ) as server:
             try:
                 url = f"http://127.0.0.1:{port}"
                 _wait(url)

@@ -10,9 +10,9 @@ import yaml
 from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
 from flows.products import PRODUCTS
-from schemas.asked_model import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
 from schemas.items.review import Task
+from tasks.arena.settings import ArenaTasks
 from tasks.arena.tasks_tab import Tasks
 from tasks.explore.of_store import OfStore
 from tasks.explore.source import Gone

@@ -11,9 +11,10 @@ from packaging.requirements import Requirement
 import flows
 import schemas
 import tasks
-from schemas.asked_model import ArenaSettings, is_here
+from schemas.asked_model import is_here
 from schemas.errors import BadInput, install_command, why_unreadable
 from tasks.arena.models_file import read_arena_models
+from tasks.arena.settings import ArenaSettings
 
 DISTRIBUTION = "arena-curation"
 _PACKAGES = (flows, schemas, tasks)

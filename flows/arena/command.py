@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.arena.space import write_space
+from flows.arena.space import write_space
+from flows.commands.listed import Added
 from flows.commands.options import takes
 from flows.commands.view import NoBrowserOption, listening
-from schemas.asked_model import ArenaSettings
 from schemas.errors import BadInput
+from tasks.arena.settings import ArenaSettings
 
 _PORT, _ADMIN_PORT = 8385, 8386
 
@@ -64,7 +65,7 @@ def arena(
         asked = {"demo": demo, "board": board, "models": models, "terms": terms, "tasks": tasks}
         print(write_space(space, settings, asked))
         return
-    from flows.commands.arena import serving
+    from flows.arena import serving
     from tasks.arena.admin.pages import Beside, admin_app, admin_token
     from tasks.runtime.serving import serve_on
 
@@ -97,3 +98,6 @@ def arena(
         if not no_browser:
             webbrowser.open(link)
         serve_on(listener, served_app, *listeners[1:], timeout_graceful_shutdown=3)
+
+
+COMMANDS = (Added(arena, "Curate", before="estimate"),)

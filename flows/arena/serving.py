@@ -12,8 +12,8 @@ from random import Random
 import polars as pl
 from fastapi import FastAPI
 
-from flows.commands.arena.tasks import open_tasks
-from schemas.asked_model import ArenaModel, ArenaSettings
+from flows.arena.tasks import open_tasks
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from schemas.policy import Action, VoteRules
 from schemas.rating import Fragility, Rating, RatingMethod
@@ -26,6 +26,7 @@ from tasks.arena.logs import LogFolder
 from tasks.arena.models_file import asked_once, check_arena_keys, read_arena_models
 from tasks.arena.pool import Sampling, read_plan
 from tasks.arena.rounds import Arena
+from tasks.arena.settings import ArenaSettings
 from tasks.arena.uploads import Examples, Uploads
 from tasks.ingest.image_files import find_presets, preset_files
 from tasks.ingest.known_images import file_digests, load_known_hashes

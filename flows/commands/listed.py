@@ -1,0 +1,55 @@
+"""Commands and groups of commands in the order of the help, and the places of those that products add."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import typer
+
+
+class CommandGroup(NamedTuple):
+    """A group of commands, such as `curate bench`."""
+
+    name: str
+    about: str
+    """Sentences of its help."""
+    commands: list["Listed"]
+
+
+Listed = Callable[..., Any] | CommandGroup
+"""A line of the help."""
+
+
+class Added(NamedTuple):
+    """A command or a group that a product adds."""
+
+    listed: Listed
+    to: str
+    """Heading of the help of `curate`, or name of a group."""
+    before: str = ""
+    """Name of the command or group that it stands before; it is the last where there is none of this name."""
+
+
+def _name(listed: Listed) -> str:
+    """Name that users type; `in_` and `serve_pages` are the commands `in` and `serve`."""
+    return listed.name if isinstance(listed, CommandGroup) else str(listed.__name__.partition("_")[0])
+
+
+def put(headings: Mapping[str, list[Listed]], added: Added) -> None:
+    """Put what a product adds to its place."""
+    groups = {
+        each.name: each.commands for listed in headings.values() for each in listed if isinstance(each, CommandGroup)
+    }
+    beside = {**headings, **groups}[added.to]
+    names = [_name(each) for each in beside]
+    beside.insert(names.index(added.before) if added.before in names else len(names), added.listed)
+
+
+def add_all(app: typer.Typer, listed: list[Listed], heading: str | None = None) -> None:
+    """Add commands and groups to an app, under a heading of its help."""
+    for each in listed:
+        if isinstance(each, CommandGroup):
+            inner = typer.Typer(no_args_is_help=True, help=each.about)
+            add_all(inner, each.commands)
+            app.add_typer(inner, name=each.name, rich_help_panel=heading)
+        else:
+            app.command(_name(each), rich_help_panel=heading)(each)
