@@ -10,7 +10,6 @@ from pathlib import Path
 from benchmarks.timing import RESULTS, write
 
 MODULES = [
-    "end_to_end",
     "ingest",
     "duplicates",
     "near_vectors",

@@ -2,7 +2,7 @@
 
     python -m benchmarks.plain_script LOGS OUT
 
-No rejects, policy, duplicates, resume, record or report. `benchmarks.end_to_end` compares it with `curate run`.
+No rejects, policy, duplicates, resume, record or report. `benchmarks.demo.end_to_end` compares it with `curate run`.
 """
 
 import json

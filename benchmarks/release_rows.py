@@ -66,3 +66,10 @@ def _images(numbers: list[int]) -> pl.DataFrame:
         for n, g in zip(numbers, generators, strict=True)
     ]
     return pl.DataFrame(rows, schema=frame_schema(TABLES["images"].row))
+
+
+def written_share(earlier: Path, later: Path) -> float:
+    """Share of the bytes of a release in files that are not hard links to files of an earlier one."""
+    known = {path.stat().st_ino for path in earlier.rglob("*")}
+    files = [path.stat() for path in later.rglob("*") if path.is_file()]
+    return sum(each.st_size for each in files if each.st_ino not in known) / sum(each.st_size for each in files)

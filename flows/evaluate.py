@@ -1,17 +1,14 @@
-"""The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge; the demo."""
+"""The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge."""
 
 from collections.abc import Iterator
 
 import polars as pl
 
-from flows.curate import until_drawn
 from flows.products import item_ids, keyed_items
-from flows.release import release
 from flows.running.checked_flow import flow, one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.demo.steps import write_answer_files
 from tasks.judging.steps import (
     collect_answers,
     collect_verdicts,
@@ -40,18 +37,6 @@ def answer(settings: Settings) -> Iterator[StageReport]:
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
     yield collect_verdicts(settings, signal_versions(Providers(settings.providers)), keyed_items)
-
-
-@flow(name="demo")
-@one_writer
-def demo(settings: Settings) -> Iterator[StageReport]:
-    """Stages of `curate run` on a demo arena, with those of `curate judge answer` and `compare` before the release."""
-    yield from until_drawn(settings)
-    yield (written := write_answer_files(settings))
-    if written.counts["prompts"]:
-        yield from answer(settings)
-        yield from compare(settings)
-    yield from release(settings)
 
 
 @flow(name="submit")

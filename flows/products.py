@@ -13,6 +13,7 @@ from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.arena.product import ARENA
+from tasks.demo.product import DEMO
 from tasks.generated_bench.product import GENERATED_BENCH
 from tasks.judging.product import JUDGING
 from tasks.product import ITEM_TEXT_SCHEMA, JUDGE_TEXT_SCHEMA, KeyedItems, Product
@@ -21,6 +22,7 @@ from tasks.storage.tables import Store
 from tasks.written_bench.product import WRITTEN_BENCH
 
 if TYPE_CHECKING:  # slow to load, and not all who need this module release something
+    from tasks.providers.capabilities import StreamingModel
     from tasks.release.registered import OpenRelease, ReleasePart
     from tasks.report.page import Part
 
@@ -29,6 +31,7 @@ PRODUCTS: tuple[Product, ...] = (
     JUDGING,
     GENERATED_BENCH,
     ARENA,
+    DEMO,
 )
 
 
@@ -100,6 +103,14 @@ def parts_of_store(store: Store) -> "list[ReleasePart]":
 def parts_of_release(release: "OpenRelease") -> "list[ReleasePart]":
     """The parts that products add to a release on disk."""
     return _in_order(part for each in PRODUCTS for part in each.parts_of_release(release))
+
+
+def drawn_models(folder: Path, seed: int) -> "dict[str, StreamingModel]":
+    """Models without keys for an arena. The folder gets the images that they know. Raises BadInput for none."""
+    for each in PRODUCTS:
+        if found := each.drawn_models(folder, seed):
+            return found
+    raise BadInput("no product here draws models; give a models file")
 
 
 def _in_order(parts: "Iterable[ReleasePart]") -> "list[ReleasePart]":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
     from schemas.row import Row
     from schemas.run import StageReport
     from schemas.settings import Settings
+    from tasks.providers.capabilities import StreamingModel
     from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
     from tasks.review_queue import ReviewQueue
@@ -99,5 +100,7 @@ class Product:
     """Sections of the report."""
     parts_of_store: "Callable[[Store], Sequence[ReleasePart]]" = lambda _: ()
     """Parts of a release of the store."""
+    drawn_models: "Callable[[Path, int], dict[str, StreamingModel]]" = lambda *_: {}
+    """Models without keys for an arena, by name; the folder gets the images that they know, the number is a seed."""
     parts_of_release: "Callable[[OpenRelease], Sequence[ReleasePart]]" = lambda _: ()
     """Parts of a release on disk, by its files, and by what its manifest and its store say."""

@@ -93,7 +93,7 @@ def _words(node: ast.AST, module: str) -> Iterator[str]:
         yield node.arg
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
-    elif isinstance(node, ast.Name) and module.endswith("conftest"):
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and module.endswith("conftest"):
         yield node.id
 
 

@@ -63,7 +63,7 @@ def test_a_docstring_begins_with_its_noun_or_verb():
 def test_a_public_name_is_defined_once():
     """A command's function is not counted: it has the name that users type, which may be that of its flow."""
     commands = set(_commands(command_line()))
-    places = ("flows.commands", *(each.commands for each in PRODUCTS if each.commands))
+    places = ("flows.commands", *(each.commands.rpartition(".")[0] for each in PRODUCTS if each.commands))
     names = Counter(
         node.name
         for module, tree in _modules().items()

@@ -13,6 +13,7 @@ import polars as pl
 from fastapi import FastAPI
 
 from flows.arena.tasks import open_tasks
+from flows.products import drawn_models
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
 from schemas.policy import Action, VoteRules
@@ -60,14 +61,11 @@ def served(
         found = read_arena_models(models or Path())
         check_arena_keys(found)
         return found, streaming_model, None
-    from tasks.demo.answers import DrawnModel, demo_models, draw_examples  # slow to import, as the boards are
-
     folder = Path(settings.logs or DEMO_FOLDER) / "examples"  # in `presets`, no vote on them would count
     try:
-        known = draw_examples(folder, 0)
+        drawn = drawn_models(folder, settings.seed or 0)
     except OSError as error:
         raise BadInput(f"--logs {str(folder.parent)!r} cannot be written ({error.strerror}); give another") from None
-    drawn = {model.name: DrawnModel(model, known, settings.seed or 0) for model in demo_models()}
     rows = [ArenaModel(name=name, base_url="http://127.0.0.1", vision=True) for name in drawn]
     return rows, lambda model: drawn[model.name], str(folder)
 

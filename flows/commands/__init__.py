@@ -16,7 +16,7 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
-    from flows.commands import check, demo, estimate, export, look, pipeline, publish, rate, tags, takedown, view
+    from flows.commands import check, estimate, export, look, pipeline, publish, rate, tags, takedown, view
     from flows.commands.agreement import agree, correlate
     from flows.commands.bench import drawn as bench
     from flows.commands.bench import written
@@ -35,7 +35,7 @@ def command_line() -> typer.Typer:
         "bench",
         "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
         "that people write.",
-        [bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write, written.demo],
+        [bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write],
     )
     of_judges = CommandGroup(
         "judge",
@@ -49,7 +49,6 @@ def command_line() -> typer.Typer:
     )
     headings: dict[str, list[Listed]] = {
         "Curate": [
-            demo.demo,
             init.init,
             pipeline.run,
             estimate.estimate,

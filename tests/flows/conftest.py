@@ -24,7 +24,6 @@ import pytest
 
 from schemas.run import StageReport
 from schemas.settings import BenchSettings, Settings
-from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
 from tests.builders import USER_KEY
 from tests.waiting import free_port, wait_until
@@ -133,6 +132,8 @@ def pytest_runtest_teardown(item: pytest.Function) -> None:
 @pytest.fixture(scope="session")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with logs, presets and expected.jsonl; CURATE_TEST_ARENA names one to use instead of the drawn one."""
+    from tasks.demo.arena import generate_arena  # a product, which few of the tests need
+
     if given := os.environ.get("CURATE_TEST_ARENA"):
         return Path(given)
     folder = tmp_path_factory.mktemp("arena")
@@ -193,6 +194,7 @@ def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPath
 def backfilled(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Settings of one run with one worker on a smaller arena without planted problems."""
     from flows.curate import curate
+    from tasks.demo.arena import generate_arena
 
     folder = tmp_path_factory.mktemp("backfilled")
     generate_arena(folder, conversations=28, battles=8, seed=9, images_max=5, problems=False)

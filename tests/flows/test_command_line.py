@@ -68,7 +68,6 @@ def here(tmp_path) -> Path:
         ("planted --store s", ["No such command 'planted'", "see `curate --help`"]),
         ("judge submit a --store s --model m --set evaluate.elo_order=x", ["--set evaluate.elo_order: ", "'given'"]),
         ("judge compare --store s --protocol x", ["'--protocol'", "'visit'"]),
-        ("demo --store s", ["--store 's'", "add --check"]),
         (f"{RUN} --set task_runner=spark", ["'spark'", "dask"]),
         ("decide --store {here}/empty", ["is not a store"]),
         ("decide --store {here}/store --json", ["--json prints what --dry-run finds; add --dry-run"]),
@@ -77,7 +76,6 @@ def here(tmp_path) -> Path:
         ("rate a.csv --store s", ["give either a battle table or --store DIR"]),
         ("export sft {here} --out {here}/new --set models=0", ["--set models", "must be at least 1"]),
         ("inspect {here}", ["is a folder; name the files"]),
-        ("demo --out /sys/arena", ["'/sys/arena", "give another path"]),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(refused, here, arguments, words):

@@ -18,14 +18,6 @@ def _one_line(code: int, err: str, *words: str) -> bool:
     return code == 2 and err.count("\n") == 1 and err.startswith("curate: ") and all(word in err for word in words)
 
 
-@pytest.mark.parametrize("line", ["planted", "[]", '{"kinds": "face"}', "\udcff"])
-def test_planted_facts_that_are_none_are_one_clear_line(curate, tmp_path, line):
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "expected.jsonl").write_bytes(b'{"kind": "face"}\n' + line.encode(errors="surrogateescape"))
-    code, _, err = curate("demo", "--check", "--out", tmp_path)
-    assert _one_line(code, err, "expected.jsonl", "line 2", "kind")
-
-
 def test_inspect_prints_one_object_a_text(curate, tmp_path):
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "mail me at ana@example.org please"}\nnot json\n')

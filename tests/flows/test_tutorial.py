@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import flows.commands.demo
-from flows.evaluate import demo
+import flows.demo.command
+from flows.demo.demo_run import demo
 from flows.products import problems_of
 from schemas.settings import Settings
 from tasks.demo.answers import BASELINE, board_beside_strengths
@@ -68,7 +68,7 @@ def test_the_board_follows_the_planted_strengths_and_is_released_as_that_of_a_st
 ):
     store = Store(str(shutil.copytree(curated.settings.store, tmp_path / "store")))
     shutil.copy(curated.arena / "expected.jsonl", store.root)
-    monkeypatch.setattr("flows.evaluate.until_drawn", lambda settings: iter(()))  # done: the store is curated
+    monkeypatch.setattr("flows.demo.demo_run.until_drawn", lambda settings: iter(()))  # done: the store is curated
     chosen = {"models": str(tmp_path / "answers"), "judge": "embedded", "baseline": BASELINE}
     reports = demo(Settings(store=store.root, evaluate=chosen))
     assert [report.stage for report in reports][:3] == ["demo_answers", "answers", "verdicts"]
@@ -77,7 +77,7 @@ def test_the_board_follows_the_planted_strengths_and_is_released_as_that_of_a_st
     release = Path(store.at(reports[-1].result))
     assert problems_of(release) == []
     assert "The embedded judge, a stand-in, compared answers of 9 models" in (release / "README.md").read_text()
-    flows.commands.demo._print_board(Path(store.root))
+    flows.demo.command._print_board(Path(store.root))
     assert f"Spearman {spearman:.3f}, Kendall {kendall:.3f}" in capsys.readouterr().out
 
 
@@ -128,3 +128,11 @@ def test_a_stale_number_of_the_page_is_replaced_by_the_printed_one():
 def test_a_line_of_the_page_that_is_printed_no_more_is_an_error():
     with pytest.raises(LookupError, match="suggested version bump"):
         printed_lines(["suggested version bump: minor"], ["chat  added 12"])
+
+
+def test_the_items_of_the_demo_catch_its_faults_and_rank_its_models_as_planted(curate, prefect_server, tmp_path):
+    code, out, err = curate("bench", "demo", "--out", tmp_path / "demo", "--items", "24")
+    assert code == 0, err
+    assert "planted faults: 6 caught, 0 missed" in out
+    board = [line.split()[1] for line in out.splitlines() if line.lstrip()[:1].isdigit() and "to" in line]
+    assert board == ["reference", "sable-1", "tern-1", "wren-1"]

@@ -141,11 +141,3 @@ def test_bad_files_are_one_line_each(refused, tmp_path):
     ):
         assert told in refused("bench", "collect", *arguments)
     assert not (tmp_path / "store").exists()
-
-
-def test_the_demo_catches_its_faults_and_ranks_its_models_as_planted(curate, prefect_server, tmp_path):
-    code, out, err = curate("bench", "demo", "--out", tmp_path / "demo", "--items", "24")
-    assert code == 0, err
-    assert "planted faults: 6 caught, 0 missed" in out
-    board = [line.split()[1] for line in out.splitlines() if line.lstrip()[:1].isdigit() and "to" in line]
-    assert board == ["reference", "sable-1", "tern-1", "wren-1"]

@@ -47,7 +47,7 @@ def make(folder: Path) -> None:
         take_down(store, ids[:1], [], now, False)
     about = {"conversation_id": ids[1], "item_id": ids[1], "content_id": ids[1], "reasons": ["face"]}
     keep(store, Review(**about, verdict="drop", queue="held", reviewer="Ada", reviewed_at=now))
-    _curate(settings, "flows.evaluate", "demo")
+    _curate(settings, "flows.demo.demo_run", "demo")
 
 
 def _curate(settings: Settings, *stages: str) -> None:

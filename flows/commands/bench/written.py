@@ -1,6 +1,5 @@
-"""`curate bench collect`, `write` and `demo`: benchmarks that people write, and drawn items with planted faults."""
+"""`curate bench collect` and `write`: benchmarks that people write."""
 
-import json
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,9 +13,8 @@ from flows.commands.engine import run_flows
 from flows.commands.options import existing
 from flows.commands.pipeline import flow_of, print_stages, run_stages
 from schemas.benches.written import VALIDATION_SHARE
-from schemas.items.review import Draws
 from schemas.run import StageReport
-from schemas.settings import EvaluateSettings, Settings
+from schemas.settings import Settings
 
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
 
@@ -109,53 +107,3 @@ def write(settings: Settings) -> None:
     check_known(existing(settings.store), settings.written.name)
     writer_of(settings)
     run_stages(settings, ("flows.benches", "write_items"))
-
-
-def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for items, images, raters, answers and the store.")] = Path(
-        "demo/written"
-    ),
-    items: Annotated[int, typer.Option("--items", min=1, help="Items to draw.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
-) -> None:
-    """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
-    from flows.commands.judge.submit import board_in_file, print_board
-    from flows.commands.review.command import take_sheets
-    from tasks.demo.items import BENCH, files_of, write_demo_items
-    from tasks.review.items import read_qualification
-    from tasks.written_bench.written_items import items_for_judging
-
-    store = str(out / "store")
-    write_demo_items(out, items, seed)
-    files, told, boards = files_of(out), list[str](), list[str | None]()
-
-    def rated(settings: Settings) -> list[StageReport]:
-        known, wanted = read_qualification(files["known"]), Draws(store=settings.store, bench=BENCH)
-        told.append(take_sheets("items", [files["raters"]], wanted, "", known)[0])
-        return []
-
-    def judged(settings: Settings) -> list[StageReport]:
-        reports = _submitted(settings, out)
-        boards.append(reports[-1].result)
-        return reports
-
-    settings = Settings(store=store, format="bench-items", policy="authored")
-    take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
-    print(told[0])
-    planted = {json.loads(line)["item_id"] for line in files["expected"].read_text(encoding="utf-8").splitlines()}
-    kept = {item.item_id for item in items_for_judging(existing(store), BENCH)}
-    print(f"planted faults: {len(planted - kept)} caught, {len(planted & kept)} missed; {len(kept):,} items kept")
-    print_board(board_in_file(store, boards[-1]), as_json=False)
-
-
-def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
-    """Judge the three models as submissions, one after the other; the last report names the board."""
-    from flows.evaluate import submit
-    from tasks.demo.items import BENCH, MODELS
-
-    reports: list[StageReport] = []
-    for model in MODELS:
-        submission = str(folder / "answers" / f"{model}.jsonl")
-        chosen = EvaluateSettings(submission=submission, submitted_as=model, bench=BENCH, protocol="visit", hidden=True)
-        reports += submit(Settings(store=settings.store, evaluate=chosen))
-    return reports

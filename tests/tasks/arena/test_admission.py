@@ -12,6 +12,7 @@ import PIL.Image
 import pytest
 
 from flows.arena.serving import admission as opened
+from schemas.errors import BadInput
 from schemas.signals import Moderation
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, Admission, KnownImage, Refused
 from tasks.arena.settings import ArenaSettings
@@ -139,10 +140,9 @@ def test_the_nsfw_check_decides_and_its_failure_closes_the_door(answer, said):
     assert str(refused.value) == said
 
 
-def test_a_policy_without_a_threshold_for_nsfw_images_is_refused(refused, tmp_path):
-    assert "no rule `at_least` for nsfw.nsfw_probability" in refused(
-        "arena", "--demo", "--logs", tmp_path, "--policy", "upstream"
-    )
+def test_a_policy_without_a_threshold_for_nsfw_images_is_refused():
+    with pytest.raises(BadInput, match=r"no rule `at_least` for nsfw\.nsfw_probability"):
+        opened(ArenaSettings(policy="upstream"))
 
 
 def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(build, admission):

@@ -2,13 +2,8 @@
 
 import json
 import socket
-from pathlib import Path
 
 import pytest
-
-from flows.arena.serving import served
-from tasks.arena.settings import ArenaSettings
-from tasks.ingest.image_files import find_presets, preset_files
 
 GOOD = [{"name": name, "base_url": "http://127.0.0.1:1/v1"} for name in "ab"]
 LATER = "vision-tmp-2999-01-01-conv.json"
@@ -29,12 +24,6 @@ def arena(curate, tmp_path, monkeypatch):
         return err
 
     return started
-
-
-def test_votes_on_the_demos_own_pictures_count(tmp_path):
-    _, _, examples = served(True, None, ArenaSettings(logs=str(tmp_path / "logs")))
-    assert len(list(preset_files(Path(examples)))) > 10
-    assert find_presets(tmp_path / "logs") is None, "the curation would drop every battle on them as preset_battle"
 
 
 def test_models_that_make_no_arena(arena, tmp_path):

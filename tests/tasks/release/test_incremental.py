@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.end_to_end import written_share
+from benchmarks.release_rows import written_share
 from flows.products import parts_of_release
 from schemas.policy import policy_hash
 from schemas.settings import Settings

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.listed import Added
 from flows.commands.options import existing
 from flows.commands.pipeline import curate_all, print_result
 from flows.commands.tables import print_rows
+from flows.demo import written
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 
@@ -47,7 +49,7 @@ def demo(
         generate_arena(out, conversations=conversations, battles=battles, seed=seed)
     judged = EvaluateSettings(models=str(out / "answers"), judge="embedded", baseline=BASELINE)
     settings = Settings(logs=str(out / "logs"), store=str(out), evaluate=judged)
-    reports = curate_all(settings, ("flows.evaluate", "demo"))
+    reports = curate_all(settings, ("flows.demo.demo_run", "demo"))
     _print_planted(out / EXPECTED, str(out))
     _print_board(out)
     print_result(settings, reports)
@@ -81,3 +83,6 @@ def _print_board(out: Path) -> None:
     rows = [(model, score, round(strength)) for model, score, strength in models]
     print_rows("judged", [dict(zip(columns, row, strict=True)) for row in rows])
     print(f"Spearman {spearman:.3f}, Kendall {kendall:.3f} with the planted strengths")
+
+
+COMMANDS = (Added(demo, "Curate", before="init"), Added(written.demo, "bench", before="generate"))

@@ -1,6 +1,6 @@
 """A whole run beside a plain script of the same libraries and models; the next night; a night with 1 % new lines.
 
-    python -m benchmarks.end_to_end [LOGS]    # a FastChat log folder; by default real logs, or a drawn arena
+    python -m benchmarks.demo.end_to_end [LOGS]    # a FastChat log folder; by default real logs, or a drawn arena
 
 CPU seconds (user and system) of whole processes with their children, because machines are shared. `ratio` is the
 script's seconds over ours, so the goals are 0.9 for the first run and 10 for the others. `written_share` is the
@@ -19,11 +19,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.release_rows import written_share
 from benchmarks.timing import write
 from tasks.demo.arena import generate_arena
 
 NEW_LINES = 0.01
-REAL_LOGS = Path(__file__).parents[2] / "shared" / "data" / "arena-logs" / "logs"
+REAL_LOGS = Path(__file__).parents[3] / "shared" / "data" / "arena-logs" / "logs"
 """Used by default where it is present; otherwise an arena is drawn."""
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()", "run"]
 SCRIPT = [sys.executable, "-m", "benchmarks.plain_script"]
@@ -50,13 +51,6 @@ def run(logs: Path | None = None) -> list[dict[str, Any]]:
         )
     rows = [_row(name, lines, ours, script) for name, ours in runs.items()]
     return [*rows[:-1], rows[-1] | {"written_share": round(share, 3)}]
-
-
-def written_share(earlier: Path, later: Path) -> float:
-    """Share of the bytes of a release in files that are not hard links to files of an earlier one."""
-    known = {path.stat().st_ino for path in earlier.rglob("*")}
-    files = [path.stat() for path in later.rglob("*") if path.is_file()]
-    return sum(each.st_size for each in files if each.st_ino not in known) / sum(each.st_size for each in files)
 
 
 def _row(name: str, lines: int, ours: tuple[float, float], script: tuple[float, float]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Flow and commands of the demo."""
