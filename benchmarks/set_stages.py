@@ -19,13 +19,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fastapi.testclient import TestClient
+
 from benchmarks.release_store import fill_signals, logged_store
-from flows.products import item_findings, item_ids, parts_of_release, problems_of, report_sections
+from flows.products import (
+    PRODUCTS,
+    explorer_here,
+    item_findings,
+    item_ids,
+    parts_of_release,
+    problems_of,
+    report_sections,
+)
 from schemas.settings import Settings, TopicSettings
 from tasks.bench.steps import draw_bench, find_failures
-from tasks.explore.facets import Query
-from tasks.explore.of_store import OfStore
-from tasks.explore.server import Served
 from tasks.ingest.assemble import assemble_store
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.steps import decide_items, find_near_images, redact_items
@@ -143,8 +150,11 @@ def _after_rating(stage: str, settings: Settings, store: Store, providers: Provi
         user = next(store.read_slices("conversations", ["user_id"], 1)).item()
         take_down(store, [user], [], datetime.now(UTC), dry_run=False)
     elif stage in ("explore", "search"):
-        query = Query(search="ba1" if stage == "search" else "")
-        assert Served(OfStore(store, lambda *_: []), None).pages.browse(query)
+        shown = explorer_here()
+        app, link = shown.app(shown.of_store(store, PRODUCTS), lambda: 80, None, ())
+        client = TestClient(app, base_url="http://127.0.0.1:80", follow_redirects=False)
+        client.get(link)
+        assert client.get("/?q=ba1" if stage == "search" else "/").status_code == 200
 
 
 def _cpu_seconds() -> float:

@@ -14,9 +14,10 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.arena.product import ARENA
 from tasks.demo.product import DEMO
+from tasks.explore.product import EXPLORE
 from tasks.generated_bench.product import GENERATED_BENCH
 from tasks.judging.product import JUDGING
-from tasks.product import ITEM_TEXT_SCHEMA, JUDGE_TEXT_SCHEMA, KeyedItems, Product
+from tasks.product import ITEM_TEXT_SCHEMA, JUDGE_TEXT_SCHEMA, Explorer, KeyedItems, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 from tasks.written_bench.product import WRITTEN_BENCH
@@ -32,6 +33,7 @@ PRODUCTS: tuple[Product, ...] = (
     GENERATED_BENCH,
     ARENA,
     DEMO,
+    EXPLORE,
 )
 
 
@@ -111,6 +113,14 @@ def drawn_models(folder: Path, seed: int) -> "dict[str, StreamingModel]":
         if found := each.drawn_models(folder, seed):
             return found
     raise BadInput("no product here draws models; give a models file")
+
+
+def explorer_here() -> Explorer:
+    """How stores and releases are shown. Raises BadInput for nothing."""
+    for each in PRODUCTS:
+        if found := each.explorer():
+            return found
+    raise BadInput("no product here shows stores and releases")
 
 
 def _in_order(parts: "Iterable[ReleasePart]") -> "list[ReleasePart]":

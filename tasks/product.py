@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
+    from fastapi import FastAPI
+
     from schemas.benches.generated import GeneratedItem
     from schemas.benches.generated_results import AccuracyRow
     from schemas.items.review import Draws
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
     from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
     from tasks.review_queue import ReviewQueue
+    from tasks.shown import ComparedTopics, Comparison, MorePages, Source
     from tasks.storage.queries.signals import Versions
     from tasks.storage.tables import Store
 
@@ -54,6 +57,20 @@ class KeyedItems(NamedTuple):
     """The same items as conversations."""
     accuracy: "Callable[[pl.DataFrame], list[AccuracyRow]]"
     """Rows of `answers` -> accuracy of their models, overall and by level."""
+
+
+class Explorer(NamedTuple):
+    """Pages of stores and releases."""
+
+    of_store: "Callable[[Store, Sequence[Product]], Source]"
+    """A store with the sections and boards that products add."""
+    of_release: "Callable[[Path, str, Callable[[], bool], Sequence[ReleasePart]], Source]"
+    """A release in a folder, its title, whether it was withdrawn meanwhile, and the parts that products add."""
+    app: "Callable[[Source, Callable[[], int], Comparison | None, Sequence[MorePages]], tuple[FastAPI, str]]"
+    """The application, and the path to open first; the port is known once it listens."""
+    export: "Callable[[Source, Path, int, Comparison | None], int]"
+    """Write the pages of a release to a new folder, of at most so many items; the number of items."""
+    compared_topics: "Callable[[Source, Source], ComparedTopics]"
 
 
 def _nothing(*_: object) -> Iterable[Any]:
@@ -102,5 +119,7 @@ class Product:
     """Parts of a release of the store."""
     drawn_models: "Callable[[Path, int], dict[str, StreamingModel]]" = lambda *_: {}
     """Models without keys for an arena, by name; the folder gets the images that they know, the number is a seed."""
+    explorer: "Callable[[], Explorer | None]" = lambda: None
+    """How it shows stores and releases."""
     parts_of_release: "Callable[[OpenRelease], Sequence[ReleasePart]]" = lambda _: ()
     """Parts of a release on disk, by its files, and by what its manifest and its store say."""

@@ -115,7 +115,8 @@ def import_graph(modules: Mapping[str, Path], product: str) -> "networkx.DiGraph
     graph.add_edge(ON_PAGES, product)
     for module, own in pieces.items():
         above = [module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)]
-        fixtures = [fixture for each in above for fixture in pieces.get(f"{each}.conftest", ())]
+        by_pytest = module.rpartition(".")[2].startswith(("test_", "conftest"))
+        fixtures = [fixture for each in above if by_pytest for fixture in pieces.get(f"{each}.conftest", ())]
         for name, nodes in own.items():
             words = {word for node in nodes for each in ast.walk(node) for word in _words(each, module)}
             named = {*_named(nodes), *above, module}

@@ -10,7 +10,7 @@ import typer
 from flows.arena.space import write_space
 from flows.commands.listed import Added
 from flows.commands.options import takes
-from flows.commands.view import NoBrowserOption, listening
+from flows.commands.pages import NoBrowserOption, listening
 from schemas.errors import BadInput
 from tasks.arena.settings import ArenaSettings
 

@@ -9,19 +9,17 @@ import yaml
 
 from flows.commands.options import existing
 from flows.commands.review.kinds import KINDS, figures_of, queues_of
-from flows.products import PRODUCTS
+from flows.products import PRODUCTS, explorer_here
 from schemas.errors import BadInput, MissingProvider, known_values
 from schemas.items.review import Task
 from tasks.arena.settings import ArenaTasks
 from tasks.arena.tasks_tab import Tasks
-from tasks.explore.of_store import OfStore
-from tasks.explore.source import Gone
-from tasks.policy.explained import explained
 from tasks.review.assigned import Assigned
 from tasks.review.routes import reviewer_name
 from tasks.review.session import ReviewSession, VerdictRefused
 from tasks.review_queue import ReviewQueue
 from tasks.runtime.untrusted import checked_entry, read_yaml
+from tasks.shown import Gone
 
 KEY_CHARACTERS_MIN = 16
 
@@ -63,7 +61,7 @@ def open_tasks(path: Path) -> Tasks:
     session.take_in()
     if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
         raise BadInput(f"store {wanted.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
-    assigned = Assigned(session, OfStore(store, explained, PRODUCTS), wanted.overlap)
+    assigned = Assigned(session, explorer_here().of_store(store, PRODUCTS), wanted.overlap)
 
     def annotator(given: str) -> str | None:
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]

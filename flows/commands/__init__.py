@@ -16,7 +16,7 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
-    from flows.commands import check, estimate, export, look, pipeline, publish, rate, tags, takedown, view
+    from flows.commands import check, estimate, export, look, pipeline, publish, rate, tags, takedown
     from flows.commands.agreement import agree, correlate
     from flows.commands.bench import drawn as bench
     from flows.commands.bench import written
@@ -58,7 +58,6 @@ def command_line() -> typer.Typer:
         ],
         "One stage": [pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release],
         "Look": [
-            view.view,
             look.explain,
             look.inspect,
             look.duplicates,

@@ -96,9 +96,8 @@ def diff(
 
 
 def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
-    from flows.commands.view import opened
-    from tasks.explore.pages import compared_topics_page
-    from tasks.explore.topic_map import MATCHED, compared_topics
+    from flows.commands.pages import opened
+    from flows.products import explorer_here
 
     if out and (out.suffix != ".html" or not out.parent.is_dir()):
         raise BadInput(f"--out {str(out)!r}: give a name that ends in .html, in a folder that exists")
@@ -107,16 +106,15 @@ def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
             if source.private:
                 raise BadInput(f"{place!r} is a store; give two releases, such as {place}/releases/VERSION")
             source.refresh()
-        rows = compared_topics(first.listing, second.listing)
+        compared = explorer_here().compared_topics(first, second)
         for place, source in ((old, first), (new, second)):
             for problem in source.problems:
                 note(f"{place}: {problem}")
-        if not rows:
+        if not compared.rows:
             raise BadInput(f"neither {old!r} nor {new!r} has topics; `curate sample` finds them before a release")
-        page = compared_topics_page(rows, (first, second)) if out else ""
-    told = [{name: value for name, value in row._asdict().items() if "images" not in name} for row in rows]
-    print_rows("topics", told, as_json)
-    note(MATCHED)
+        page = compared.page() if out else ""
+    print_rows("topics", compared.rows, as_json)
+    note(compared.rule)
     if out:
         out.write_text(page, encoding="utf-8")
         note(f"{out}")

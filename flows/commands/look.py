@@ -80,7 +80,7 @@ def duplicates(
 
 def _named_in_the_explorer(store: "Store", address: str) -> str:
     """The conversation or battle whose page in the explorer ends in these 16 hex digits; the text itself if none."""
-    from tasks.explore.listing import BATTLE, CONVERSATION, item_key
+    from tasks.shown import BATTLE, CONVERSATION, item_key
 
     if re.fullmatch("[0-9a-f]{16}", address):
         queries = {

@@ -90,17 +90,16 @@ def publish(
 
 def _write_site(release: Path, version: str, root: Path) -> None:
     """The pages of the release in `root`/explorer: the same bytes for the same release."""
-    from flows.products import parts_of_release
-    from tasks.explore.of_release import OfRelease
-    from tasks.explore.static_pages import export_pages
+    from flows.products import explorer_here, parts_of_release
     from tasks.release.build import SITE
     from tasks.release.fetched import read_manifest
     from tasks.release.registered import OpenRelease
 
     parts = parts_of_release(OpenRelease(release, read_manifest(release), None))
-    source = OfRelease(release, version, lambda: False, parts)
+    shown = explorer_here()
+    source = shown.of_release(release, version, lambda: False, parts)
     source.refresh()
-    export_pages(source, root / SITE, SITE_ROWS, None)
+    shown.export(source, root / SITE, SITE_ROWS, None)
 
 
 def yank(

@@ -28,8 +28,8 @@ from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
 from tasks.arena.words import check_words, page_words, speak
-from tasks.explore.masking import MEDIA_TYPE, thumb
-from tasks.explore.pages import POLICY
+from tasks.images.small import MEDIA_TYPE, thumb
+from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
 
 COOKIE, TERMS_COOKIE = "arena_browser", "arena_terms"

@@ -16,7 +16,7 @@ from schemas.rating import Fragility, Rating
 from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import number, page_words
-from tasks.explore.summaries import OVERALL, Rated, grouped, shown_board, slices
+from tasks.leaderboard.shown_boards import OVERALL, Rated, grouped, shown_board, slices
 from tasks.storage.queries.bench import contests
 from tasks.storage.tables import frame_of
 

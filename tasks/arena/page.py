@@ -17,15 +17,12 @@ from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import ENGLISH, page_language, page_words, task_text
-from tasks.explore.pages import ASSETS
+from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_line
 
 _HERE = Path(__file__).parent
-_EXPLORER = _HERE.parent / "explore" / "pages"
 KATEX = "katex-0.19.1.min.js"
-SERVED = {name: ASSETS[name] for name in ("look.css", "explore.css", "icon.svg")} | {
-    name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")
-}
+SERVED = LINKED | {name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")}
 """The only files that are served as they are."""
 LETTERS = ("A", "B")
 ADDRESSES = {Mode.BATTLE: "/", Mode.SIDE_BY_SIDE: "/side-by-side", Mode.DIRECT: "/direct"}
@@ -58,7 +55,7 @@ class ArenaPages:
         self._terms = terms
         self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more, Tab("mine", "/mine")]
         self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader([_HERE / "pages", _EXPLORER]), autoescape=True,
+            loader=jinja2.FileSystemLoader([_HERE / "pages", LOOK.parent]), autoescape=True,
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._environment.filters |= {

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from tasks.explore.listing import FACETS, KIND, SIDE, Facet, kinds_name
+from tasks.explore.listing import FACETS, KIND, Facet, kinds_name
+from tasks.shown import SIDE
 
 SEARCH_CHARACTERS_MAX = 200
 _VALUES_MAX = 100

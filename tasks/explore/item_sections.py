@@ -6,8 +6,8 @@ from typing import Any
 from schemas.benches.judging import verdict_words
 from schemas.benches.written import PEOPLE
 from tasks.explore.masking import PII_TABLE, MaskedStore, masked_parts, searched_now, spans_found
-from tasks.explore.source import Section, Text
 from tasks.product import Product
+from tasks.shown import Section, Text
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store

@@ -6,7 +6,6 @@ of item in a store is a `yield` in `_store_rows`. A further filter is a line of 
 in the queries of stores and in the functions of `_row_of`.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import polars as pl
 from schemas.items.conversation import UNDATED_BEFORE
 from schemas.tags import TAGS
 from tasks.explore.masking import MaskedStore, masked_text
+from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, SIDE, item_key
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
 from tasks.storage.queries.repeated_values import Span, with_repeats
@@ -56,9 +56,6 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 IN_BENCH, NOT_IN_BENCH = "in the benchmark", "not in it"
 NO_TOPIC, OUTLIERS = "no topic", -1
 UPLOAD, EXAMPLE = "upload", "example image"
-CONVERSATION, BATTLE, PROMPT, FAILURE = "conversation", "battle", "prompt", "failed prompt"
-SIDE = "side of a battle"
-"""Kind of a conversation that a battle shows too; it is listed only when it is asked for."""
 
 
 def kinds_name(kind: str) -> str:
@@ -91,12 +88,6 @@ FACETS = (
     Facet("bench", "Benchmark", "bench"),
     Facet("day", "Day", "day"),
 )
-
-
-def item_key(kind: str, item_id: str) -> str:
-    """16 hex digits that name an item in links and file names; ids of logs may hold anything."""
-    kind = CONVERSATION if kind == SIDE else kind
-    return hashlib.blake2b(f"{kind} {item_id}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:

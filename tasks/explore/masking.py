@@ -1,18 +1,15 @@
-"""Masks personal data, blurs images that may show a person, and makes small copies of images.
+"""Masks personal data, and says which images may show a person.
 
-In: texts with the personal data found in them, a store, encoded images. Out: stretches of text, the reasons for which
-images are blurred, small copies. A further reason is a column of `_MEASURED_IMAGES` and an entry of `reasons`; its
+In: texts with the personal data found in them, a store. Out: stretches of text, the reasons for which images are
+blurred. A further reason is a column of `_MEASURED_IMAGES` and an entry of `reasons`; its
 table goes into `MaskedStore.whole_or_none`, so that a lost part never makes an image count as safe.
 """
 
-import io
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import PIL.Image
-import PIL.ImageFilter
 import polars as pl
 
 from schemas.items.review import Stretch
@@ -133,55 +130,3 @@ def blurred_images(store: MaskedStore) -> dict[str, str]:
     texts = [pl.when(holds).then(pl.lit(reason)) for reason, holds in reasons.items()]
     why = pl.concat_str(*texts, separator=", ", ignore_nulls=True)
     return dict(images.select("content_id", why.alias("why")).iter_rows())
-
-
-THUMB_SIDE_PIXELS = 256
-_BLURRED_SIDE_PIXELS = 12
-_PIXELS_MAX = 25_000_000
-"""Larger images are not decoded, as at ingest."""
-MEDIA_TYPE = "image/webp"
-
-
-def thumb(content: bytes) -> bytes | None:
-    """A copy of at most 256 pixels a side, as WebP; None for something that is not an image."""
-    opened = _opened(content)
-    if opened is None:
-        return None
-    opened.thumbnail((THUMB_SIDE_PIXELS, THUMB_SIDE_PIXELS))
-    return _webp(opened)
-
-
-def blurred(content: bytes) -> bytes | None:
-    """A copy from which nothing can be recognised: 12 pixels a side, enlarged; the browser never gets the original."""
-    opened = _opened(content)
-    if opened is None:
-        return None
-    shape = opened.size
-    opened.thumbnail((_BLURRED_SIDE_PIXELS, _BLURRED_SIDE_PIXELS))
-    scale = min(1.0, THUMB_SIDE_PIXELS / max(shape))
-    size = (max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale)))
-    return _webp(opened.resize(size, PIL.Image.Resampling.BICUBIC))
-
-
-def media_type(content: bytes) -> str:
-    """The type of an encoded image of a store or release, PNG or JPEG, or of a small copy."""
-    if content.startswith(b"RIFF"):
-        return MEDIA_TYPE
-    return "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
-
-
-def _opened(content: bytes) -> PIL.Image.Image | None:
-    try:
-        image = PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
-        if image.width * image.height > _PIXELS_MAX:
-            return None
-        image.draft("RGB", (THUMB_SIDE_PIXELS, THUMB_SIDE_PIXELS))
-        return image.convert("RGB")
-    except Exception:  # decoders raise what they like
-        return None
-
-
-def _webp(image: PIL.Image.Image) -> bytes:
-    sink = io.BytesIO()
-    image.save(sink, "WEBP", quality=60, method=2)
-    return sink.getvalue()

@@ -15,7 +15,12 @@ from schemas.rating import Fragility
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.listing import IMAGE_ID, release_rows
-from tasks.explore.source import (
+from tasks.release.registered import BOARD_PATHS, FRAGILITY, VOTE_CHECKS, ReleasePart, ShownBoard, path_in_release
+from tasks.shown import (
+    BATTLE,
+    CONVERSATION,
+    FAILURE,
+    PROMPT,
     Gone,
     Item,
     ItemImage,
@@ -26,10 +31,9 @@ from tasks.explore.source import (
     Text,
     item_facts,
 )
-from tasks.release.registered import BOARD_PATHS, FRAGILITY, VOTE_CHECKS, ReleasePart, ShownBoard, path_in_release
 from tasks.storage.tables import frame_of
 
-_KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
+_KINDS = {"chat": CONVERSATION, "battle": BATTLE, "bench": PROMPT, "failures": FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 _GROUPS_IN_MEMORY = 3
 _JUDGE = "leaderboard/judge"

@@ -11,12 +11,25 @@ from schemas.benches.judge_release import ITEM_BOARDS
 from schemas.items.review import Stretch
 from schemas.upkeep import Audited
 from tasks.explore.item_sections import has_masked, sections_of_item
-from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key, store_listing
+from tasks.explore.listing import store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_parts
-from tasks.explore.source import Box, Gone, Item, ItemImage, Reason, ShownMessage, ShownSide, item_facts
 from tasks.product import Product
 from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
+from tasks.shown import (
+    BATTLE,
+    CONVERSATION,
+    SIDE,
+    Box,
+    Gone,
+    Item,
+    ItemImage,
+    Reason,
+    ShownMessage,
+    ShownSide,
+    item_facts,
+    item_key,
+)
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, battle_account, conversation_account

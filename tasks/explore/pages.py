@@ -10,38 +10,24 @@ import jinja2
 import polars as pl
 
 from schemas.items.review import Stretch
-from schemas.publication import ReleaseDiff, RowChange
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
-from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, KIND, PROMPT, item_key
-from tasks.explore.masking import thumb
-from tasks.explore.source import Source
-from tasks.explore.summaries import (
-    MODELS_MAX,
-    OVERALL,
-    dropped,
-    grouped,
-    judged_board,
-    moved_models,
-    pair_counts,
-    shown_board,
-    slices,
-)
-from tasks.look import LOOK
+from tasks.explore.listing import FACETS, KIND
+from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts
+from tasks.images.small import thumb
+from tasks.leaderboard.shown_boards import OVERALL, grouped, judged_board, moved_models, shown_board, slices
+from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_file, one_line
+from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Source, item_key
 from tasks.storage.queries.bench import RANK_RULE, checked_votes, contests
 
 _STATIC = Path(__file__).with_name("static")
-_EXPORTED = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
-ASSETS = {LOOK.name: LOOK} | {name: _STATIC / name for name in _EXPORTED}
+_EXPORTED = ("explore.js", "static.js", "map.js", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
+ASSETS = LINKED | {name: _STATIC / name for name in _EXPORTED}
 """The only files that are exported as they are."""
 SERVED = ASSETS | {"review.js": _STATIC / "review.js"}
 """The only files that are served as they are."""
 DECK = "deck.gl-9.1.15.min.js"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
 LONG_CHARACTERS = 20_000
 _ROOT = Path(__file__).with_name("pages")
 _VOTES = {"model_a": "left preferred", "model_b": "right preferred", "tie": "tie", "tie_bothbad": "both bad"}
@@ -84,19 +70,6 @@ class Links:
     """The page of reasons for dropping; empty where there is none."""
     compare: str
     """The comparison with an earlier release."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The difference that `curate diff` found between an earlier release and the one that is shown."""
-
-    against: str
-    """Version of the earlier release."""
-    diff: ReleaseDiff
-    changes: Sequence[RowChange]
-    """The first rows that differ."""
-    ratings: pl.DataFrame
-    """Rows of the earlier release's boards; empty where it has none."""
 
 
 class Pages:
@@ -225,7 +198,7 @@ def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Seque
     """One file with two releases' topics side by side, and thumbnails of both inside."""
     titles = [source.title for source in sources]
     shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
-    template, sheets = _ROOT / "compared_topics.html", [_STATIC / "explore.css"]
+    template, sheets = _ROOT / "compared_topics.html", [LINKED["explore.css"]]
     return one_file(template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED)
 
 
@@ -255,8 +228,8 @@ def _shown(value: str, facet: str) -> str:
 
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_ROOT), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader([_ROOT, LOOK.parent]), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     filters: dict[str, Callable[..., Any]] = {
         "line": one_line,

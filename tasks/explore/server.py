@@ -11,11 +11,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.explore import masking
 from tasks.explore.facets import Query, query_of
-from tasks.explore.pages import POLICY, SERVED, Comparison, Links, Pages
-from tasks.explore.source import Gone, Source
+from tasks.explore.pages import SERVED, Links, Pages
+from tasks.images import small
+from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, is_from_elsewhere
+from tasks.shown import Comparison, Gone, MorePages, Source
 
 COOKIE = "curate_explorer_{}"
 """With the port, because browsers send cookies of one port to all."""
@@ -58,7 +59,7 @@ SERVED_LINKS = Links(
 
 
 def explorer(
-    source: Source, port: Callable[[], int], comparison: Comparison | None = None, more: Sequence["MorePages"] = ()
+    source: Source, port: Callable[[], int], comparison: Comparison | None = None, more: Sequence[MorePages] = ()
 ) -> tuple[FastAPI, str]:
     """The app and the path of the link to open first. `port` is known once the server listens.
 
@@ -141,11 +142,7 @@ class Served:
     def _thumb(self, image_id: str, changes: int) -> bytes | None:
         content = self.source.image(image_id)
         hidden = self.source.hidden_image(image_id)
-        return content and (masking.blurred(content) if hidden else masking.thumb(content))
-
-
-MorePages = Callable[[FastAPI, Served], str]
-"""Adds routes to the explorer, and returns the path of their first page."""
+        return content and (small.blurred(content) if hidden else small.thumb(content))
 
 
 def _guard(app: FastAPI, token: str, port: Callable[[], int], first: str) -> None:
@@ -221,7 +218,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
             found = None
         if found is None:
             return Response(status_code=404)
-        known = kind or (masking.media_type(found) if isinstance(found, bytes) else "")
+        known = kind or (small.media_type(found) if isinstance(found, bytes) else "")
         return Response(found, media_type=known)
 
     @app.get("/topics/points.js")
@@ -234,7 +231,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
 
     @app.get("/thumbs/{image_id}")
     def thumb(image_id: str) -> Response:
-        return content(lambda: served.thumb(image_id), masking.MEDIA_TYPE)
+        return content(lambda: served.thumb(image_id), small.MEDIA_TYPE)
 
     @app.get("/images/{image_id}")
     def image(image_id: str) -> Response:

@@ -9,13 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import BadInput
-from tasks.explore import masking, topic_map
+from tasks.explore import topic_map
 from tasks.explore.facets import Query
 from tasks.explore.listing import FACETS, NO_TOPIC
-from tasks.explore.pages import ASSETS, POLICY, Comparison, Links, Pages
-from tasks.explore.source import Source
-from tasks.explore.summaries import slices
+from tasks.explore.pages import ASSETS, Links, Pages
+from tasks.images.small import media_type, thumb
+from tasks.leaderboard.shown_boards import slices
+from tasks.look import POLICY
 from tasks.runtime.untrusted import one_line
+from tasks.shown import Comparison, Source
 
 ROWS_MAX = 5_000
 _SEARCHED_CHARACTERS = 4_000
@@ -118,9 +120,9 @@ def _images(source: Source, rows: pl.DataFrame, folder: Path) -> Iterator[tuple[
     """Write every image and its small copy; yields (image id, ending)."""
     for image_id in rows["image_ids"].explode().drop_nulls().unique(maintain_order=True):
         content = source.image(image_id)
-        small = content and masking.thumb(content)
+        small = content and thumb(content)
         if content and small:
-            ending = ".png" if masking.media_type(content) == "image/png" else ".jpeg"
+            ending = ".png" if media_type(content) == "image/png" else ".jpeg"
             (folder / "images" / f"{image_id}{ending}").write_bytes(content)
             (folder / "thumbs" / f"{image_id}.webp").write_bytes(small)
             yield image_id, ending

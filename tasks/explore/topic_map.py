@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tasks.explore.listing import BATTLE, CONVERSATION, NO_TOPIC, OUTLIERS
+from tasks.explore.listing import NO_TOPIC, OUTLIERS
 from tasks.runtime.untrusted import one_line
+from tasks.shown import BATTLE, CONVERSATION
 
 PIECE_ROWS = 256
 """Rows whose prompts are in one piece."""

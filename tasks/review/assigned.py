@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from schemas.items.review import Task, Waiting
-from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.source import Item, Source, blinded
 from tasks.review.session import ReviewSession
 from tasks.review_queue import item_fingerprint, subject_of
+from tasks.shown import BATTLE, CONVERSATION, Item, Source, blinded, item_key
 
 HELD_SECONDS = 1800.0
 """How long an item counts as taken by an annotator who was shown it."""

@@ -10,12 +10,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.background import BackgroundTask
 
 from schemas.items.review import Waiting
-from tasks.explore.listing import BATTLE, CONVERSATION, item_key
-from tasks.explore.server import Served
-from tasks.explore.source import Item, blinded
 from tasks.review.session import REVIEWER_CHARACTERS_MAX, ReviewSession, VerdictRefused
 from tasks.review_queue import item_fingerprint, subject_of
 from tasks.runtime.untrusted import one_line
+from tasks.shown import BATTLE, CONVERSATION, Item, MorePages, ServedPages, blinded, item_key
 
 FIRST = "/review"
 _COOKIE = "curate_reviewer_{}"
@@ -30,12 +28,10 @@ async def _fields(request: Request) -> Fields:
 Form = Annotated[Fields, Depends(_fields)]
 
 
-def review_routes(
-    session: ReviewSession, port: Callable[[], int], reviewer: str = ""
-) -> Callable[[FastAPI, Served], str]:
+def review_routes(session: ReviewSession, port: Callable[[], int], reviewer: str = "") -> MorePages:
     """A function that adds the pages of a session to an explorer. `reviewer`: a name that need not be asked for."""
 
-    def add(app: FastAPI, served: Served) -> str:
+    def add(app: FastAPI, served: ServedPages) -> str:
         served.pages.more_tabs.append(("Review", FIRST))
         pages = _ReviewPages(session, served, reviewer, port)
         _reading(app, pages)
@@ -48,7 +44,7 @@ def review_routes(
 class _ReviewPages:
     """Common parts of the routes: the session, the explorer's pages, and the token that forms send back."""
 
-    def __init__(self, session: ReviewSession, served: Served, reviewer: str, port: Callable[[], int]) -> None:
+    def __init__(self, session: ReviewSession, served: ServedPages, reviewer: str, port: Callable[[], int]) -> None:
         self.session, self.served, self.token = session, served, secrets.token_urlsafe(24)
         self._reviewer, self._port = reviewer, port
 
@@ -119,7 +115,7 @@ class _ReviewPages:
         return self._opening(name, key) in self.served.opened
 
     def open(self, name: str, key: str, reviewer: str) -> Response | None:
-        """Show what is masked in an item: the whole conversation, or only what is asked about; see `Served.open`."""
+        """Show what is masked in an item: the whole conversation, or only what is asked about."""
         waiting = self.session.items(name)[key]
         if _is_alone(waiting):
             return self.served.open_images(self._opening(name, key), waiting.image_ids, reviewer)

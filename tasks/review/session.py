@@ -11,8 +11,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, StoreBusy, StoreUnwell, why_unreadable
 from schemas.items.review import DetectorPrecision, Review, ReviewerAgreement, Waiting
-from tasks.explore.listing import item_key
 from tasks.review_queue import ReviewQueue, Subject, item_fingerprint, review_of, subject_of, verdict_of
+from tasks.shown import item_key
 from tasks.storage.lock import writing
 from tasks.storage.reviews import journalled, keep, latest, reviews_of, take_in_journal, waiting_reviews
 from tasks.storage.tables import Store, frame_of

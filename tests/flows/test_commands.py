@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tasks.explore.listing import item_key
+from tasks.shown import item_key
 from tasks.storage.tables import Store
 from tests.small_store import HOSTILE_MODEL, make_release, small_store
 from tests.tasks.runtime.test_untrusted import CONTROL

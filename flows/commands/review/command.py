@@ -9,9 +9,9 @@ import typer
 
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
+from flows.commands.pages import NoBrowserOption, PortOption, serve
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tables import note
-from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 
@@ -191,19 +191,16 @@ def serve_pages(
 
 
 def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int | None, browse: bool) -> None:
-    from flows.products import PRODUCTS
-    from tasks.explore.of_store import OfStore
-    from tasks.explore.source import Gone
-    from tasks.policy.explained import explained
+    from flows.products import PRODUCTS, explorer_here
     from tasks.review.routes import review_routes
     from tasks.review.session import ReviewSession
+    from tasks.shown import Gone
 
     session = ReviewSession(store, queues, figures_of)
     session.take_in(at_once=False)
     try:
-        serve(
-            OfStore(store, explained, PRODUCTS), None, port, browse, [lambda port: review_routes(session, port, name)]
-        )
+        source = explorer_here().of_store(store, PRODUCTS)
+        serve(source, None, port, browse, [lambda port: review_routes(session, port, name)])
     except Gone as gone:
         raise BadInput(f"{store.root!r} cannot be shown: {gone}") from None
     finally:

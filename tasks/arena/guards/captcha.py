@@ -17,7 +17,7 @@ from tasks.arena.guards.requests import Signed, form_of
 from tasks.arena.page import ArenaPages
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import page_words
-from tasks.explore.pages import POLICY
+from tasks.look import POLICY
 
 CAPTCHA_COOKIE, CAPTCHA_PAGE = "arena_captcha", "/human"
 SECRET_VARIABLE = "ARENA_CAPTCHA_SECRET"  # noqa: S105 - the name of it

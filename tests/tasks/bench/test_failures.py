@@ -13,11 +13,11 @@ from schemas.policy import policy_hash
 from schemas.settings import EvaluateSettings, Settings
 from tasks.bench.failures import is_spatial
 from tasks.bench.steps import find_failures
-from tasks.explore.listing import item_key
 from tasks.judging.sources import bench_of
 from tasks.providers import Providers
 from tasks.report.boards import failures_part
 from tasks.review.tags import FailuresQueue
+from tasks.shown import item_key
 from tasks.signals.registry import signal_of
 from tasks.signals.steps import measure_failures
 from tasks.storage.queries.bench import hard_prompts

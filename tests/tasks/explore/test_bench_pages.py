@@ -12,13 +12,13 @@ from schemas.benches.judge_release import JudgeCard, ReleasedAnswer, ReleasedVer
 from schemas.benches.judging import Verdict
 from schemas.benches.written import Split
 from schemas.release import ReleasedGenerated, ReleasedItem
-from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
 from tasks.explore.of_store import OfStore
 from tasks.explore.static_pages import export_pages
 from tasks.generated_bench.generated_file import GENERATED_ITEMS
 from tasks.judging.boards.judge_file import JUDGE_BOARD
 from tasks.policy.explained import explained
+from tasks.shown import item_key
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.written_file import WRITTEN_ITEMS

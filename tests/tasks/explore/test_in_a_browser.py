@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from tasks.explore.listing import item_key
 from tasks.explore.of_store import OfStore
 from tasks.explore.server import explorer
 from tasks.explore.static_pages import export_pages
 from tasks.policy.explained import explained
+from tasks.shown import item_key
 from tests.looked_store import EMAIL, HOSTILE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -11,9 +11,10 @@ from schemas.benches.bench import BenchItem
 from schemas.items.reject import Quarantined, Reject
 from schemas.items.topic import TopicMember
 from schemas.tags import TAGS
-from tasks.explore.listing import BATTLE, CONVERSATION, IN_BENCH, NO_TOPIC, NOT_IN_BENCH, SIDE, store_listing
+from tasks.explore.listing import IN_BENCH, NO_TOPIC, NOT_IN_BENCH, store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_text, spans_found
 from tasks.explore.of_store import OfStore
+from tasks.shown import BATTLE, CONVERSATION, SIDE
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store

@@ -12,12 +12,12 @@ from schemas.benches.certificate import VoteCheck
 from schemas.errors import BadInput
 from schemas.publication import Bump, ReleaseDiff, RowChange
 from schemas.rating import Fragility
-from tasks.explore.listing import item_key
 from tasks.explore.of_release import OfRelease
-from tasks.explore.pages import ASSETS, DECK, Comparison, compared_topics_page
+from tasks.explore.pages import ASSETS, DECK, compared_topics_page
 from tasks.explore.static_pages import export_pages
 from tasks.explore.topic_map import MATCHED, compared_topics
 from tasks.release.registered import FRAGILITY, VOTE_CHECKS, write_table
+from tasks.shown import Comparison, item_key
 from tasks.storage.tables import frame_of
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of

@@ -9,13 +9,13 @@ from html import unescape
 import polars as pl
 import pytest
 
-from tasks.explore.listing import item_key
 from tasks.explore.masking import masked_text
 from tasks.explore.of_store import OfStore
 from tasks.explore.pages import ASSETS
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
 from tasks.review.held import HeldQueue
+from tasks.shown import item_key
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store

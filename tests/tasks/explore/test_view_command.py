@@ -16,11 +16,11 @@ import fsspec
 import polars as pl
 import pytest
 
-from flows.commands.view import opened
+from flows.commands.pages import opened
 from tasks.explore.facets import Query, find, matching, query_of
-from tasks.explore.listing import SIDE, finished, with_marks
-from tasks.explore.source import Gone
+from tasks.explore.listing import finished, with_marks
 from tasks.explore.static_pages import sampled
+from tasks.shown import SIDE, Gone
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
 from tests.small_store import manifest_of
@@ -59,7 +59,7 @@ def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
 def test_what_starts_the_explorer_imports_no_large_library_that_it_does_not_need(store, release):
     places = repr([store.root, str(release)])  # pandas is needed: pyarrow.dataset imports it, and DuckDB reads that
     code = (
-        "import sys, uvicorn\nfrom flows.commands.view import opened\nfrom tasks.explore.server import explorer\n"
+        "import sys, uvicorn\nfrom flows.commands.pages import opened\nfrom tasks.explore.server import explorer\n"
         f"for place in {places}:\n    with opened(place, None) as (source, _):\n        assert source.listing.height\n"
         "print(sorted({'datasets', 'matplotlib', 'prefect', 'scipy', 'torch'} & {*sys.modules}))"
     )

@@ -11,7 +11,7 @@ import boto3
 import pytest
 import s3fs
 
-from flows.commands.view import opened
+from flows.commands.pages import opened
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.push import Push

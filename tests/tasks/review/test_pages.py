@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from schemas.items.review import Review
-from tasks.explore.listing import item_key
+from tasks.shown import item_key
 from tasks.storage import reviews
 from tasks.storage.reviews import journalled, keep, reviews_of, take_in_journal
 from tasks.storage.tables import Store

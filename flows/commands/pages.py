@@ -1,24 +1,19 @@
-"""`curate view`: look at a store or a release in a browser, or write a release as static pages."""
+"""Pages of stores and releases, as a product shows them: what is open at a place, and the server."""
 
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import takes
 from flows.commands.tables import note
 from schemas.errors import BadInput, why_unreadable
-from schemas.settings import Settings
 
 if TYPE_CHECKING:
-    from tasks.explore.pages import Comparison
-    from tasks.explore.server import MorePages
-    from tasks.explore.source import Source
+    from tasks.shown import Comparison, MorePages, Source
 
 PORT = 8384
 _CHANGES_MAX = 200
@@ -30,51 +25,13 @@ PortOption = Annotated[
 NoBrowserOption = Annotated[bool, typer.Option("--no-browser", help="Only print the link.")]
 
 
-@takes(store="")
-def view(
-    settings: Settings,
-    place: Annotated[
-        str, typer.Argument(metavar="RELEASE|STORE", help="Folder of a release or a store, or its s3://… address.")
-    ],
-    port: PortOption = None,
-    no_browser: NoBrowserOption = False,
-    against: Annotated[
-        str | None, typer.Option("--against", metavar="OLD", help="Earlier release to compare this one with.")
-    ] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="DIR", help="Write a release's pages to a new folder instead.")
-    ] = None,
-    rows_max: Annotated[
-        int, typer.Option("--rows-max", min=1, help="Items of an export; more are sampled evenly over topics.")
-    ] = 5_000,
-) -> None:
-    """Look at conversations, battles, topics, boards and what was dropped, in a browser on this machine.
-
-    A release shows what is in its files. A store is private: the link holds a token, found personal data is masked and
-    images that may show a person are blurred until you ask for them. Nothing is written; Ctrl-C ends it.
-    """
-    from tasks.explore.source import Gone
-
-    try:
-        with opened(place, against, told=export is None) as (source, comparison):
-            if export is not None:
-                _export(place, source, export, rows_max, comparison)
-                return
-            serve(source, comparison, port, not no_browser)
-    except Gone as gone:
-        raise BadInput(f"{place!r} cannot be shown: {gone}") from None
-
-
 @contextmanager
 def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple["Source", "Comparison | None"]]:
     """The source at a place, and the comparison with an earlier release.
 
     `told`: with the reasons that the store has for removed rows; an export leaves the machine without them.
     """
-    from flows.products import PRODUCTS, parts_of_release
-    from tasks.explore.of_release import OfRelease
-    from tasks.explore.of_store import OfStore
-    from tasks.policy.explained import explained
+    from flows.products import PRODUCTS, explorer_here, parts_of_release
     from tasks.release.build import WITHDRAWN
     from tasks.release.fetched import fetched_of_store, read_manifest
     from tasks.release.registered import OpenRelease
@@ -83,7 +40,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     if _is_store(place):
         if against:
             raise BadInput(f"--against {against!r}: {place!r} is a store; two releases can be compared")
-        yield OfStore(Store.existing(place), explained, PRODUCTS), None
+        yield explorer_here().of_store(Store.existing(place), PRODUCTS), None
         return
     with fetched_of_store(place) as (folder, store):
         manifest, at = read_manifest(folder), Store(place)
@@ -94,7 +51,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
 
         comparison = _compared(against, folder, store if told else None) if against else None
         parts = parts_of_release(OpenRelease(folder, manifest, None))
-        yield OfRelease(folder, manifest.version, gone, parts), comparison
+        yield explorer_here().of_release(folder, manifest.version, gone, parts), comparison
 
 
 def _is_store(place: str) -> bool:
@@ -110,12 +67,11 @@ def _is_store(place: str) -> bool:
 
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
-    from flows.products import parts_of_release
+    from flows.products import explorer_here, parts_of_release
     from schemas.publication import RowChange
-    from tasks.explore.of_release import OfRelease
-    from tasks.explore.pages import Comparison
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched, read_manifest
+    from tasks.shown import Comparison
     from tasks.storage.queries.explain import removal_reasons
     from tasks.storage.tables import Store
 
@@ -128,26 +84,8 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
     known = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
     with fetched(against) as earlier:
         found = diff_releases(earlier, folder, parts_of_release, tell=tell, **known)
-        boards = OfRelease(earlier, "", lambda: False).boards()
+        boards = explorer_here().of_release(earlier, "", lambda: False, ()).boards()
         return Comparison(read_manifest(earlier).version, found, changes, boards)
-
-
-def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
-    from schemas.publication import ExportKind
-    from tasks.explore.static_pages import export_pages
-    from tasks.export.destination import record_export
-    from tasks.release.fetched import store_of
-
-    if not source.private:
-        _ = source.listing, source.boards(), source.item_boards()  # what cannot be read is known before it is exported
-        if source.problems:
-            raise BadInput(f"{place!r} is not exported: {source.problems[0].replace(' and is left out', '')}")
-        part = source.listing.height > rows_max
-        record_export(store_of(place), str(folder), ExportKind.PAGES, source.title, part, datetime.now(UTC))
-    rows = export_pages(source, folder, rows_max, comparison)
-    every = source.listing.height
-    sample = f", sampled evenly over topics from {every:,}" if rows < every else ""
-    print(f"{rows:,} items in {folder / 'index.html'}{sample}")
 
 
 def serve(
@@ -155,14 +93,14 @@ def serve(
     more: "Sequence[Callable[[Callable[[], int]], MorePages]]" = (),
 ) -> None:  # fmt: skip
     """Serve the pages until Ctrl-C. Each of `more` is given the port and makes further pages."""
-    from tasks.explore.server import explorer
+    from flows.products import explorer_here
     from tasks.runtime.serving import serve_on
 
     source.refresh()
     _ = source.listing  # read before the link is printed
     with listening(port, PORT) as listener:
         chosen = listener.getsockname()[1]
-        app, path = explorer(source, lambda: chosen, comparison, [make(lambda: chosen) for make in more])
+        app, path = explorer_here().app(source, lambda: chosen, comparison, [make(lambda: chosen) for make in more])
         link = f"http://127.0.0.1:{chosen}{path}"
         print(f"{link}\nCtrl-C ends it", flush=True)
         if browse and not webbrowser.open(link):

@@ -1,13 +1,28 @@
-"""A store or a release as pages see it: the listing, one item, one image, boards. Both offer a `Source`."""
+"""A store or a release as pages show it: the listing, one item, one image, boards. Both offer a `Source`."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import polars as pl
 
 from schemas.items.review import Stretch
+from schemas.publication import ReleaseDiff, RowChange
 from tasks.release.registered import ShownBoard
+
+if TYPE_CHECKING:  # slow to load, and few who need this module serve pages
+    from fastapi import FastAPI, Response
+
+CONVERSATION, BATTLE, PROMPT, FAILURE = "conversation", "battle", "prompt", "failed prompt"
+SIDE = "side of a battle"
+"""Kind of a conversation that a battle shows too; it is listed only when it is asked for."""
+
+
+def item_key(kind: str, item_id: str) -> str:
+    """16 hex digits that name an item in links and file names; ids of logs may hold anything."""
+    kind = CONVERSATION if kind == SIDE else kind
+    return hashlib.blake2b(f"{kind} {item_id}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class ShownMessage(NamedTuple):
@@ -199,3 +214,61 @@ class Source(Protocol):
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """(kind, id) -> why it was dropped, in sentences; empty for a release."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference that `curate diff` found between an earlier release and the one that is shown."""
+
+    against: str
+    """Version of the earlier release."""
+    diff: ReleaseDiff
+    changes: Sequence[RowChange]
+    """The first rows that differ."""
+    ratings: pl.DataFrame
+    """Rows of the earlier release's boards; empty where it has none."""
+
+
+class ComparedTopics(NamedTuple):
+    """Topics of two releases side by side."""
+
+    rows: list[dict[str, Any]]
+    rule: str
+    """Rule by which they are matched, in words."""
+    page: Callable[[], str]
+    """One file that shows them with pictures; both releases must still be open."""
+
+
+class PagesOfSource(Protocol):
+    """Pages with tabs."""
+
+    more_tabs: list[tuple[str, str]]
+    """(name, address) of pages that others add."""
+
+    def more(self, template: str, tab: str, **values: Any) -> str:
+        """A page that others add."""
+
+
+class ServedPages(Protocol):
+    """Pages that are served, and what this session has opened, for those who add pages."""
+
+    source: Source
+    opened: set[str]
+    """Keys of items whose masked content is shown."""
+
+    @property
+    def pages(self) -> PagesOfSource:
+        """The pages."""
+
+    def answer(self, made: Callable[[], str | None]) -> "Response":
+        """The page, or one sentence when there is none or nothing may be shown."""
+
+    def open(self, key: str, by: str = "") -> "Response | None":
+        """Show the masked content of an item from now on; returns a page instead when that cannot be noted."""
+
+    def open_images(self, key: str, image_ids: Sequence[str], by: str = "") -> "Response | None":
+        """The same for something that is no item of its own."""
+
+
+MorePages = Callable[["FastAPI", ServedPages], str]
+"""Adds routes to served pages, and returns the path of their first page."""

@@ -1,0 +1,94 @@
+"""Boards as pages draw them: slices, rows with their places on a scale, and what moved since an earlier board."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from tasks.storage.queries.bench import best_first
+
+OVERALL = "overall"
+_MARGIN = 0.04
+
+
+class Rated(NamedTuple):
+    """One row of a board. Places are per mille of the board's width."""
+
+    model: str
+    rank: int | None
+    rating: float
+    low: float | None
+    high: float | None
+    battles: int
+    flags: tuple[str, ...]
+    at: float
+    at_low: float
+    at_high: float
+
+
+def slices(ratings: pl.DataFrame) -> list[str]:
+    """All slices of the boards; the overall board first."""
+    if ratings.is_empty():
+        return []
+    return sorted(ratings["slice"].unique(), key=lambda name: (name != OVERALL, ":" in name, name))
+
+
+def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
+    """The board of a slice, best model first."""
+    rows = best_first(ratings.filter(slice=name))
+    if rows.is_empty():
+        return []
+    ends = rows.select(low=pl.min_horizontal("rating", "ci95_low"), high=pl.max_horizontal("rating", "ci95_high"))
+    low, high = float(ends["low"].min()), float(ends["high"].max())  # type: ignore[arg-type]
+    width = max(high - low, 1.0)
+
+    def place(value: float | None, end: float) -> float:
+        return 1000 * (_MARGIN + (1 - 2 * _MARGIN) * ((end if value is None else value) - low) / width)
+
+    return [
+        Rated(
+            model=row["model"],
+            rank=row["rank"],
+            rating=row["rating"],
+            low=row["ci95_low"],
+            high=row["ci95_high"],
+            battles=row["battles"],
+            flags=tuple(row["flags"]),
+            at=place(row["rating"], low),
+            at_low=place(row["ci95_low"], low),
+            at_high=place(row["ci95_high"], high),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def judged_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
+    """A judge's board of a slice, best model first: scores with their intervals, and verdicts in place of battles."""
+    if ratings.is_empty():
+        return []
+    counts = ("much_better", "better", "tie", "worse", "much_worse")
+    scores = ratings.drop_nulls("score").drop("rating", "ci95_low", "ci95_high").with_columns(
+        rating="score", ci95_low="score_ci95_low", ci95_high="score_ci95_high", battles=pl.sum_horizontal(counts)
+    )  # fmt: skip
+    return shown_board(scores, name)
+
+
+def moved_models(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Models of two overall boards in the order of the later one: rank, rating and battles on both.
+
+    Columns of the earlier board end in `_before`. No rows where a board is missing.
+    """
+    if before.is_empty() or after.is_empty():
+        return pl.DataFrame()
+    columns = ["model", "rank", "rating", "battles"]
+    now, then = (best_first(board.filter(slice=OVERALL)).select(columns) for board in (after, before))
+    return now.join(then, on="model", how="full", coalesce=True, suffix="_before", maintain_order="left")
+
+
+def grouped(names: Sequence[str]) -> dict[str, list[str]]:
+    """Slices by their kind, the word before the colon; those without one are under an empty name."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        kind, colon, _ = name.partition(":")
+        groups.setdefault(kind if colon else "", []).append(name)
+    return groups
