@@ -1,8 +1,8 @@
 """Takes a product out of a copy of the tree and runs what stands: `python -m tests.amputate PRODUCT [TESTS]`.
 
 Gone are its folders, its tests and its line in `flows/products.py`. Every test file runs that imports nothing of it, in
-whatever depth and also late, but the one about pages, which speak of every product. `TESTS`: only those whose path
-begins so. Modules outside that still import it are printed: they are what is left to do.
+whatever depth and also late, and types none of its commands; but the one about pages, which speak of every product.
+`TESTS`: only those whose path begins so. Modules outside that still import it are printed: they are what is left to do.
 """
 
 import ast
@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,6 +62,25 @@ def modules_of(root: Path) -> dict[str, Path]:
     return {".".join(name.with_suffix("").parts).removesuffix(".__init__"): path for name, path in files.items()}
 
 
+def commands_of(root: Path, product: str) -> set[str]:
+    """Names in the product's `COMMANDS`: its commands, and a few words that nobody types."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in (root / "flows" / product).glob("*.py"))
+    listed = [each for tree in trees for each in tree.body if ast.unparse(each).startswith("COMMANDS = ")]
+    nodes = [node for each in listed for node in ast.walk(each)]
+    return {node.id if isinstance(node, ast.Name) else node.attr for node in nodes if isinstance(node, _NAMES)}
+
+
+_NAMES = (ast.Name, ast.Attribute)
+
+
+def _typed(node: ast.AST) -> set[str]:
+    """The first words of what may be a command: of a list, or of arguments of the fixtures `curate` and `refused`."""
+    words: list[ast.expr] = node.elts[:1] if isinstance(node, ast.List) else []
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("curate", "refused"):
+        words = node.args[:2]
+    return {each.value for each in words if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+
+
 def _named(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Names that may be modules: of imports, and words such as `flows.release`, by which flows are loaded."""
     for each in nodes:
@@ -104,10 +123,10 @@ def _for_all(function: ast.FunctionDef) -> bool:
     )
 
 
-def import_graph(modules: Mapping[str, Path], product: str) -> "networkx.DiGraph[str]":
+def import_graph(modules: Mapping[str, Path], product: str, commands: Set[str]) -> "networkx.DiGraph[str]":
     """Edges from a module to each one that it imports, to its packages and, from a test, to the fixtures that it names.
 
-    All modules of the product are the one node of its name.
+    All modules of the product are the one node of its name; tests that type one of its commands lead there, too.
     """
     gone = tuple(f"{folder}.{product}." for folder in FOLDERS)
     pieces = {name: _pieces(name, path.read_text(encoding="utf-8")) for name, path in modules.items()}
@@ -123,6 +142,8 @@ def import_graph(modules: Mapping[str, Path], product: str) -> "networkx.DiGraph
             used = {fixture for fixture in fixtures if fixture in modules or fixture.rpartition(".")[2] in words}
             graph.add_edges_from((name, each) for each in (named & modules.keys() | used) - {name})
             graph.add_edges_from((name, product) for each in named if f"{each}.".startswith(gone))
+            if by_pytest and any(_typed(each) & commands for node in nodes for each in ast.walk(node)):
+                graph.add_edge(name, product)
     return graph
 
 
@@ -131,9 +152,10 @@ def main(product: str, wanted: str = "tests") -> int:
     with TemporaryDirectory(prefix="without_") as folder:
         root = Path(folder).resolve()
         copied(root)
+        commands = commands_of(root, product)
         take_out(root, product)
         modules = modules_of(root)
-        graph = import_graph(modules, product)
+        graph = import_graph(modules, product, commands)
         left = sorted(name for name in graph.predecessors(product) if not name.startswith("tests."))
         print(f"{len(left)} modules outside still import {product}:", *left, sep="\n  ")
         tests = {name for name, path in modules.items() if path.name.startswith("test_")}

@@ -10,7 +10,7 @@ from flows.commands.listed import Added
 from flows.commands.options import existing
 from flows.commands.pipeline import curate_all, print_result
 from flows.commands.tables import print_rows
-from flows.demo import written
+from flows.demo import bench_demo
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 
@@ -85,4 +85,4 @@ def _print_board(out: Path) -> None:
     print(f"Spearman {spearman:.3f}, Kendall {kendall:.3f} with the planted strengths")
 
 
-COMMANDS = (Added(demo, "Curate", before="init"), Added(written.demo, "bench", before="generate"))
+COMMANDS = (Added(demo, "Curate", before="init"), Added(bench_demo.demo, "bench", before="generate"))

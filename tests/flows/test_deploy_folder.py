@@ -1,4 +1,4 @@
-"""What `deploy/` holds: files that their tools accept, a worker that deploys and works, an explorer behind a login."""
+"""What `deploy/` holds: files that their tools accept, and a worker that deploys and works."""
 
 import http.server
 import io
@@ -13,15 +13,12 @@ import tarfile
 import threading
 import tomllib
 import urllib.request
-from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
-from tests.small_store import small_store
-from tests.waiting import free_port, wait_until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -29,11 +26,11 @@ UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 BIN = Path(sys.executable).parent
 
 
-def _needs(tool: str) -> pytest.MarkDecorator:
+def needs(tool: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not shutil.which(tool), reason=f"{tool} is not installed")
 
 
-def _commands(unit: Path) -> list[str]:
+def commands_of(unit: Path) -> list[str]:
     return re.findall(r"^ExecStart=(.+)$", unit.read_text("utf-8"), re.MULTILINE)
 
 
@@ -132,7 +129,7 @@ class _Daemon(http.server.BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
-@_needs("docker")
+@needs("docker")
 def test_docker_itself_sends_the_package_and_no_file_of_an_operator(operated_clone):
     daemon = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Daemon)
     threading.Thread(target=daemon.serve_forever, daemon=True).start()
@@ -180,7 +177,7 @@ def test_git_adds_no_file_of_an_operator_nor_a_linked_environment(operated_clone
     assert added() == ""
 
 
-@_needs("systemd-analyze")
+@needs("systemd-analyze")
 def test_systemd_takes_the_units(tmp_path):
     for unit in UNITS:
         there = re.sub(r"^ExecStart=.*", "ExecStart=/bin/true", unit.read_text("utf-8"), flags=re.MULTILINE)
@@ -194,14 +191,14 @@ def test_units_and_services_start_the_same_commands():
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
     started = {name: " ".join(service.get("entrypoint", [])) for name, service in services.items()}
     for unit in UNITS:
-        (command,) = _commands(unit)
+        (command,) = commands_of(unit)
         own = re.sub(r"/srv/curate/(?:\.venv/bin/)?|--host \S+ ", "", command).replace("/srv/curation/", "/data/")
         assert own == re.sub(r"--host \S+ ", "", started[unit.stem.removeprefix("curate-")])
     published = [port for service in services.values() for port in service.get("ports", [])]
     assert published and all(port.startswith("127.0.0.1:") for port in published)
 
 
-@_needs("docker-compose")
+@needs("docker-compose")
 def test_compose_takes_the_file_and_names_what_is_not_set(tmp_path):
     for file in ("compose.yaml", "Caddyfile"):
         shutil.copy(DEPLOY / file, tmp_path)
@@ -242,63 +239,7 @@ def _post(url: str) -> list[dict]:
         return json.load(answer)
 
 
-class _Login(http.server.BaseHTTPRequestHandler):
-    """Lets in who has the cookie `colleague`."""
-
-    def do_GET(self) -> None:
-        self.send_response(202 if "colleague=1" in self.headers.get("Cookie", "") else 401)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
-
-
-@_needs("caddy")
-def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
-    login = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Login)
-    threading.Thread(target=login.serve_forever, daemon=True).start()
-    ports = {"8384": str(free_port()), "8443": str(free_port())}
-    file = re.sub("8384|8443", lambda found: ports[found[0]], (DEPLOY / "Caddyfile").read_text("utf-8"))
-    (tmp_path / "Caddyfile").write_text(file, "utf-8")
-    (unit,) = (unit for unit in UNITS if "explorer" in unit.name)
-    (view,) = _commands(unit)
-    view = view.replace("/srv/curate/.venv/bin", str(BIN)).replace(
-        "/srv/curation/store", small_store(tmp_path / "store").root
-    )
-    proxy = ["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"]
-    there = f"http://127.0.0.1:{ports['8443']}"
-    told = {
-        "EXPLORER_LOGIN": f"127.0.0.1:{login.server_port}",
-        "EXPLORER_ADDRESS": there,
-        "XDG_DATA_HOME": str(tmp_path),
-    }
-    environment = os.environ | told
-    quiet = {"stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": environment | {"PYTHONPATH": str(ROOT)}}
-    explorer = subprocess.Popen(view.replace("8384", ports["8384"]).split(), stdout=subprocess.PIPE, text=True, **quiet)
-    caddy = subprocess.Popen(proxy, stdout=subprocess.DEVNULL, **quiet)
-    try:
-        link = re.search(r"http://[^/\s]+(/\?token=\S+)", _until(explorer, "token="))
-        assert link
-        with closing(httpx.Client(base_url=there, timeout=30, follow_redirects=True)) as visitor:
-            first = wait_until(lambda: visitor.get(link[1]).status_code, caddy)
-            assert first == 401, "nobody comes in without the login"
-            visitor.cookies.set("colleague", "1")
-            assert visitor.get("/").status_code == 403, "the login alone is not enough: the link has a token"
-            entered = visitor.get(link[1])
-            assert entered.status_code == 200 and "<html" in entered.text
-            own = {"Origin": there, "Sec-Fetch-Site": "same-origin"}
-            assert visitor.get("/", headers=own).status_code == 200
-            assert visitor.get("/", headers=own | {"Origin": "https://elsewhere.example"}).status_code == 403
-    finally:
-        for process in (explorer, caddy):
-            process.terminate()
-            process.wait(30)
-        explorer.stdout.close()
-        login.shutdown()
-        login.server_close()
-
-
-def _until(process: subprocess.Popen[str], word: str) -> str:
+def printed_until(process: subprocess.Popen[str], word: str) -> str:
     """What a process prints up to the line with `word`."""
     lines = list[str]()
     while not lines or word not in lines[-1]:
