@@ -41,7 +41,7 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from tasks.providers import Providers
     from tasks.providers.capabilities import Document
-    from tasks.signals.paid import Asked, measure_one_by_one
+    from tasks.signals.paid import Asked, measure_paid
     from tasks.signals.registry import signal_of
     from tasks.signals.run import missing
     from tasks.storage.tables import Store
@@ -54,7 +54,7 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     ids = [f"{number:032x}" for number in range(n)]
     began, cpu = time.perf_counter(), time.process_time()
     while wanted := missing(store, signal, ids):  # repeated runs, for what failed after all retries
-        measure_one_by_one(store, Asked(signal, signal.model, wanted, load), now=datetime.now(UTC))
+        measure_paid(store, [Asked(signal, signal.model, wanted, load)], None, datetime.now(UTC))
     return store.read("signals/categories").height, time.perf_counter() - began, time.process_time() - cpu
 
 

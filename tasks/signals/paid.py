@@ -5,7 +5,7 @@ sends and spends nothing.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -17,14 +17,14 @@ from schemas.run import PAUSED, Estimate, Prices
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document, RemoteModel
+from tasks.providers.ask_items import ask_missing
+from tasks.providers.capabilities import BatchQueue, Document, Failed, RemoteModel
 from tasks.providers.cost import Count, ExpectedUse, ItemSize, Size, estimate_row, expected_use
 from tasks.providers.upload import encoded_size
 from tasks.runtime.budget import ledger
-from tasks.runtime.parallel import map_as_done
-from tasks.runtime.progress import Advance, Measured, progress, silent
+from tasks.runtime.progress import Measured
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
-from tasks.signals.run import BATCH, Load, Rows, cut, measure_items, measured, missing
+from tasks.signals.run import BATCH, Load, Rows, cut, measured, missing
 from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
@@ -57,43 +57,40 @@ class Asked(NamedTuple, Generic[Item]):
     load: Load[Item]
 
 
-def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
-    """One call per item, `model.calls_at_once` in parallel. Answers are stored as they arrive."""
-    signal, model, content_ids, load = asked
+def measure_paid(store: Store, work: Sequence[Asked[Item]], hours: float | None, now: datetime) -> Measured:
+    """Ask paid models about items, and store answers as they arrive.
+
+    One call an item, `model.calls_at_once` in parallel; with `hours` through the vendors' batch APIs, where the
+    questions of all signals are sent before the first answer is awaited, for so long.
+    """
     total = Measured()
-
-    def work(content_id: str) -> tuple[Rows, Measured]:
-        return measured([signal], [content_id], load([content_id]), now)
-
-    with append_incrementally(store, table_name(signal.name)) as keep:
-        for rows, done in map_as_done(work, content_ids, model.calls_at_once):
-            total.add(done)
-            keep(rows[signal.name])
-            advance()
-    return total
-
-
-def measure_overnight(
-    store: Store, work: Sequence[Asked[Item]], *, hours: float, workers: int, now: datetime
-) -> Measured:
-    """Use the vendor's batch API: a first pass over all items collects the questions, a second reads the answers."""
-    total, nights = Measured(), []
     with ExitStack() as stack:
-        for signal, model, content_ids, load in work:
-            nights.append(stack.enter_context(model.together(store, hours)))
-            ask = functools.partial(_collect, signal, load)
-            with progress(f"{signal.name}: questions", len(content_ids)) as advance:
-                for count in map_as_done(ask, list(cut(content_ids, BATCH)), workers):
-                    advance(count)
-            nights[-1].send()
-        for night, (signal, _, content_ids, load) in zip(nights, work, strict=True):
-            night.wait()
-            total.add(measure_items(store, signal, content_ids, load, workers=workers, now=now))
+        answers_by_signal = list[tuple[str, Iterator[_Answers]]]()
+        for asked in work:
+            queue = None if hours is None else stack.enter_context(asked.model.together(store, hours))
+            answers_by_signal.append((asked.signal.name, _answers(asked, queue, now)))
+        for name, answers in answers_by_signal:
+            with append_incrementally(store, table_name(name)) as keep:
+                for rows, counts in answers:
+                    total.add(counts)
+                    keep(rows.get(name, []))
     return total
 
 
-def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str]) -> int:
-    return len(signal.values(load(content_ids)))
+_Answers = tuple[Rows, Measured]
+"""Rows of a signal of some items, and the counts of the work."""
+
+
+def _answers(asked: Asked[Item], queue: BatchQueue | None, now: datetime) -> Iterator[_Answers]:
+    """What the model says of one item after another; of some items at a time where questions wait in a queue."""
+
+    def measure(content_ids: Sequence[str]) -> _Answers | Failed:
+        return measured([asked.signal], content_ids, asked.load(content_ids), now)
+
+    blocks = list(cut(asked.content_ids, 1 if queue is None else BATCH))
+    for answers in ask_missing(asked.signal.name, measure, blocks, asked.model.calls_at_once, queue):
+        if not isinstance(answers, Failed):
+            yield answers
 
 
 def estimate_images(

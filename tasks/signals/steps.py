@@ -16,7 +16,7 @@ from tasks.runtime.parallel import shard_runner
 from tasks.runtime.progress import Measured, progress, report
 from tasks.runtime.steps import step
 from tasks.signals.documents import stored_documents
-from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight, once_more
+from tasks.signals.paid import Asked, measure_paid, once_more
 from tasks.signals.registry import Signal, chosen_signals, image_signals, signal_of, text_signals
 from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_by_name
 from tasks.storage.content_id import text_id
@@ -187,22 +187,17 @@ def measure_failures(settings: Settings, providers: Providers) -> StageReport:
 def _measure_documents(
     settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, signals: Mapping[str, Signal[Document]]
 ) -> Measured:
-    now, total, overnight = datetime.now(UTC), Measured(), list[Asked[Document]]()
+    now, total, at_services = datetime.now(UTC), Measured(), list[Asked[Document]]()
     for name, signal in signals.items() if kept.height else ():
         documents = stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
-        if signal.model is not None and settings.batch:
-            overnight.append(Asked(signal, signal.model, wanted, documents.load))
+        if signal.model is not None:
+            at_services.append(Asked(signal, signal.model, wanted, documents.load))
             continue
         with progress(name, len(wanted)) as advance:
-            if signal.model is not None:
-                asked = Asked(signal, signal.model, wanted, documents.load)
-                total.add(measure_one_by_one(store, asked, now=now, advance=advance))
-            else:
-                load, workers = documents.load, settings.workers
-                total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
-    if overnight:
-        total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
+            load, workers = documents.load, settings.workers
+            total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
+    total.add(measure_paid(store, at_services, settings.batch_hours if settings.batch else None, now))
     return total
 
 

@@ -8,7 +8,7 @@ import pytest
 from schemas.signals import Refusal
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
-from tasks.signals.paid import Asked, measure_one_by_one
+from tasks.signals.paid import Asked, measure_paid
 from tasks.signals.registry import Signal, image_signals, text_signals
 from tasks.signals.run import BATCH, ImageItems, MeasuringObserver, measure_items, measured, missing
 from tasks.storage.parts import ROWS_A_PART
@@ -171,7 +171,7 @@ class Model:
 
 def asked(store, model):
     wanted = missing(store, model.signal, IDS)
-    return measure_one_by_one(store, Asked(model.signal, model, wanted, list), now=NOON)
+    return measure_paid(store, [Asked(model.signal, model, wanted, list)], None, NOON)
 
 
 def test_every_item_is_asked_once_and_failures_again_by_the_next_run(store):
