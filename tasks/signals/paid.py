@@ -82,7 +82,7 @@ _Answers = tuple[Rows, Measured]
 
 
 def _answers(asked: Asked[Item], queue: BatchQueue | None, now: datetime) -> Iterator[_Answers]:
-    """What the model says of one item after another; of some items at a time where questions wait in a queue."""
+    """Answers of the model about one item after another; about some items at a time where questions wait in a queue."""
 
     def measure(content_ids: Sequence[str]) -> _Answers | Failed:
         return measured([asked.signal], content_ids, asked.load(content_ids), now)
