@@ -91,7 +91,6 @@ class Engine:
             yield _frame(batch)
         if not has_rows:
             yield _frame(batches.schema.empty_table())
-        pa.default_memory_pool().release_unused()
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
