@@ -17,6 +17,8 @@ class Audited(StrEnum):
     LOOKED = "looked"
     """Looked at content that is masked or blurred until it is asked for."""
     EXPORTED = "exported"
+    HANDED_OUT = "handed_out"
+    """Wrote out what the store holds of a person."""
     TOOK_DOWN = "took_down"
     PUBLISHED = "published"
     YANKED = "yanked"

@@ -16,7 +16,7 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
-    from flows.commands import check, estimate, export, look, pipeline, publish, rate, tags, takedown
+    from flows.commands import check, estimate, export, look, personal_data, pipeline, publish, rate, tags, takedown
     from flows.commands.agreement import agree, correlate
     from flows.commands.bench import drawn as bench
     from flows.commands.bench import written
@@ -73,9 +73,14 @@ def command_line() -> typer.Typer:
             check.diff,
             publish.publish,
             publish.yank,
-            takedown.takedown,
             backup.backup,
             exports,
+        ],
+        "Personal data": [
+            takedown.takedown,
+            personal_data.subject,
+            personal_data.scrub,
+            personal_data.processing,
         ],
     }
     for product in PRODUCTS:

@@ -62,7 +62,11 @@ def takedown(
     store = settings.store
     if [*(ids or []), *(user or [])].count("-") > 1:
         raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")
-    of_store, asked, addresses = Store.existing(store, any_layout=True), _given(ids or []), _given(user or [])
+    of_store, asked, addresses = (
+        Store.existing(store, any_layout=True),
+        given_or_read(ids or []),
+        given_or_read(user or []),
+    )
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
     if skip_unknown and asked:
@@ -90,7 +94,7 @@ def takedown(
         )
 
 
-def _given(arguments: Sequence[str]) -> list[str]:
+def given_or_read(arguments: Sequence[str]) -> list[str]:
     """The arguments, with - replaced by the lines of standard input, which appear in no shell history."""
     lines = [line.strip() for line in sys.stdin] if "-" in arguments else []
     return [each for argument in arguments for each in (filter(None, lines) if argument == "-" else [argument])]

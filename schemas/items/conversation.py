@@ -217,6 +217,15 @@ class LogFileRead(Row):
     """XXH3 of the bytes before `offset`, to detect a rewritten file; empty for files that are read as a whole."""
 
 
+class ScrubbedFile(Row):
+    """A copy of a log file without addresses. Where it takes the place of the file, nothing is read again."""
+
+    read: LogFileRead
+    """The row of `log_files` that the copy has in place of the file's own."""
+    digest: str
+    """XXH3 of all bytes of the copy."""
+
+
 class ShrunkFile(Row):
     """A log file that lost lines which were read from it; their rows stay until somebody accepts the loss."""
 

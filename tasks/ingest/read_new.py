@@ -3,7 +3,7 @@
 In: the (file, format) of a log folder, and in `log_files` how far earlier runs read each. Out: those four tables.
 New bytes are cut into pieces that can be read in parallel (`plan`, `batches`); a `PieceReader` writes the parts of each
 batch; `_list` lists them. A file is in one of four cases, which `changed` and `plan` tell apart:
-* unchanged: skipped;
+* unchanged, or a scrubbed copy of what was read (`scrub.py`): skipped;
 * appended to, with the hash of the old bytes as it was: read from the last offset on;
 * rewritten, an archive or a table: read from the beginning, and its earlier rows are replaced;
 * one of these, but lines are lost: left as it was read before (`shrunk.py`).
@@ -26,6 +26,7 @@ from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, is_r
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, quarantined, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
+from tasks.ingest.scrub import is_as_read, known_copies, scrubbed_files
 from tasks.ingest.shrunk import is_read_again, lost_lines, note_shrunk
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
@@ -56,11 +57,7 @@ def changed(files: Iterable[tuple[LogFile, str]], before: Mapping[str, LogFileRe
 
 def _is_unchanged(file: LogFile, format_name: str, before: Mapping[str, LogFileRead]) -> bool:
     earlier = before.get(file.source)
-    if earlier is None:
-        return False
-    status = file.path.stat()
-    present = (format_name, status.st_size, status.st_mtime_ns)
-    return (earlier.format, earlier.size_bytes, earlier.modified_ns) == present
+    return is_as_read(file, earlier) and earlier is not None and earlier.format == format_name
 
 
 def plan(file: LogFile, format_name: str, earlier: LogFileRead | None) -> FilePlan:
@@ -165,6 +162,9 @@ def read_new(
     leaves the tables as they were.
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
+    if copies := known_copies([file for file, _ in files], before, scrubbed_files(store)):
+        before |= copies
+        store.replace("log_files", frame_of(LogFileRead, before.values()))
     reader = PieceReader(store.root, store_key(store), logs)
     changed_files = changed(files, before)
     plans: list[FilePlan] = []

@@ -63,6 +63,11 @@ class Pseudonyms:
         return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24] if address else None
 
 
+def is_user_id(text: str) -> bool:
+    """Whether a text has the form of a user id."""
+    return _USER_ID(text) is not None
+
+
 def keyed_address(key: bytes, address: str) -> str:
     """Form in which an arena logs an address, `keyed:FINGERPRINT:USER_ID`; ingest takes the user id from it."""
     return f"{_KEYED}:{_fingerprint(key)}:{Pseudonyms(key).user_id(address)}"

@@ -32,7 +32,7 @@ _UNHELD_IDS = """
     SELECT DISTINCT id FROM ({named_ids}) AS held ANTI JOIN ({staying}) AS staying ON {logged_id} = stays
     WHERE NOT starts_with(id, $preset)
 """
-_LOGGED_NAME = r"regexp_replace(id, '\.[a-z]+$', '')"
+LOGGED_NAME = r"regexp_replace(id, '\.[a-z]+$', '')"
 """The name that lines have for an image, of the name of its file."""
 _FURTHER_IDS = {
     Held.CONVERSATION: "SELECT duplicate_of AS id FROM decisions",
@@ -120,7 +120,7 @@ _TAKEN_DOWN: dict[Held, Callable[[Tombstones, Iterable[str]], set[str]]] = {
     Held.WITHHELD: lambda tombstones, keys: tombstones.holds(TakenDownKind.CONVERSATION, keys),
 }
 """Kind -> a function that returns those of some ids that were taken down."""
-_KEYS = {**BY_NAME, "conv_id": Held.CONVERSATION, "judge": Held.USER}
+KIND_BY_NAME = {**BY_NAME, "conv_id": Held.CONVERSATION, "judge": Held.USER}
 """Name of a column of a table that this version does not know -> what it names; `judge` is a voter, so a user."""
 
 
@@ -151,8 +151,8 @@ def _taken(store: Store, kind: Held, tombstones: Tombstones) -> pl.Series:
     """Ids of a kind that a table names and that were taken down."""
     found = set[str]()
     if tombstones:
-        named_ids = _named_ids(kind, mentioned=True)
-        for rows in store.batches(_NAMED_IDS.format(named_ids=named_ids), elsewhere=_ids_elsewhere(store, kind)):
+        query = _NAMED_IDS.format(named_ids=named_ids(kind, mentioned=True))
+        for rows in store.batches(query, elsewhere=ids_elsewhere(store, kind)):
             found |= _TAKEN_DOWN[kind](tombstones, rows["id"])
     return _ids(found)
 
@@ -160,11 +160,11 @@ def _taken(store: Store, kind: Held, tombstones: Tombstones) -> pl.Series:
 def _unheld(store: Store, kind: Held, frames: Mapping[str, pl.DataFrame]) -> pl.Series:
     """Ids of a kind that a table holds, and nothing that stays."""
     query = _UNHELD_IDS.format(
-        named_ids=_named_ids(kind, mentioned=False),
+        named_ids=named_ids(kind, mentioned=False),
         staying=_STAYING[kind].format(forms=_FORMS, votes=_VOTES),
-        logged_id=_LOGGED_NAME if kind is Held.IMAGE_NAME else "id",
+        logged_id=LOGGED_NAME if kind is Held.IMAGE_NAME else "id",
     )
-    values: dict[str, Any] = {"elsewhere": _ids_elsewhere(store, kind), "preset": PRESET, **frames}
+    values: dict[str, Any] = {"elsewhere": ids_elsewhere(store, kind), "preset": PRESET, **frames}
     return pl.concat(store.batches(query, **values))["id"]
 
 
@@ -172,7 +172,7 @@ def _ids(ids: Iterable[str]) -> pl.Series:
     return pl.Series("id", sorted(ids), dtype=pl.String)
 
 
-def _named_ids(kind: Held, mentioned: bool) -> str:
+def named_ids(kind: Held, mentioned: bool) -> str:
     """A query for the ids of a kind that tables hold or, with `mentioned`, mention as well; some are there often."""
     # A SELECT gives the ids of one column of a table.
     selects = ["SELECT id FROM elsewhere", *([_FURTHER_IDS[kind]] if kind in _FURTHER_IDS else [])]
@@ -185,12 +185,12 @@ def _named_ids(kind: Held, mentioned: bool) -> str:
     return " UNION ALL ".join(selects)
 
 
-def _ids_elsewhere(store: Store, kind: Held) -> Iterator[pl.DataFrame]:
+def ids_elsewhere(store: Store, kind: Held) -> Iterator[pl.DataFrame]:
     """Ids of a kind in tables that this version does not know."""
     yield pl.DataFrame(schema={"id": pl.String})
     for table in unknown_tables(store):
         for name in known_keys(store, table):
-            if _KEYS[name] is kind:
+            if KIND_BY_NAME[name] is kind:
                 for rows in store.read_parts(table, [name]):
                     yield rows.rename({name: "id"})
 
@@ -203,7 +203,7 @@ def known_keys(store: Store, table: str) -> list[str]:
 def keys_of_part(store: Store, table: str, part: str) -> list[str]:
     """Columns of a part whose names tell what they name."""
     schema = store.part_schema(table, part)
-    return [name for name in _KEYS if name in schema.names and pa.types.is_string(schema.field(name).type)]
+    return [name for name in KIND_BY_NAME if name in schema.names and pa.types.is_string(schema.field(name).type)]
 
 
 def unwanted_rows(store: Store, table: str, ids: Going) -> pl.Expr | None:
@@ -234,7 +234,7 @@ def _unwanted_elsewhere(keys: Iterable[str], ids: Going) -> pl.Expr:
     Rows of conversations and users that were taken down, and of images that do not stay. Of texts that do not stay only
     where no conversation is named: a person's verdict may be about a text that nothing else has.
     """
-    kinds = {name: _KEYS[name] for name in keys}
+    kinds = {name: KIND_BY_NAME[name] for name in keys}
     # A row with a conv_id alone is about a line of a log, not about a conversation that may keep its text.
     has_conversations = any(BY_NAME.get(name) is Held.CONVERSATION for name in kinds)
     tests = [pl.lit(False)]

@@ -66,14 +66,14 @@ def past_run(record: Mapping[str, Any]) -> PastRun:
         new_lines=counts.get("read_logs", {}).get("lines", 0),
         new_images=counts.get("take_in_images", {}).get("images", 0),
         failed=sum(sum(stage["failures"].values()) for stage in record["stages"]),
-        usd=round(sum(use.usd + use.usd_unconfirmed for use in _uses([record]).values()), 4),
+        usd=round(sum(use.usd + use.usd_unconfirmed for use in service_uses([record]).values()), 4),
         result=record["error"] or (made[-1] if made else ""),
     )
 
 
 def month_costs(records: Records, now: datetime) -> list[MonthCost]:
     """Cost of the runs that began in this month, by service, the dearest first."""
-    uses = _uses([record for record in records if record["started_at"][:7] == f"{now:%Y-%m}"])
+    uses = service_uses([record for record in records if record["started_at"][:7] == f"{now:%Y-%m}"])
     rows = [
         MonthCost(service=service, requests=use.calls, usd=use.usd, usd_unconfirmed=use.usd_unconfirmed)
         for service, use in uses.items()
@@ -133,7 +133,8 @@ def _gauge(name: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> Ite
         yield f"{name}{{{inside}}} {value:.15g}\n" if inside else f"{name} {value:.15g}\n"
 
 
-def _uses(records: Records) -> dict[str, Use]:
+def service_uses(records: Records) -> dict[str, Use]:
+    """Paid service -> its use in these runs."""
     found: dict[str, Use] = defaultdict(Use)
     for record in records:
         for stage in record["stages"]:

@@ -1,0 +1,67 @@
+"""The record of processing says what is kept, who receives it and who saw it, and tells nothing of anybody."""
+
+import getpass
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from schemas.publication import ExportKind
+from schemas.tables import TABLES
+from schemas.upkeep import Audited
+from tasks.export.destination import record_export
+from tasks.storage.records import add_audit_entry
+from tasks.storage.tables import Store
+from tests.builders import NOON
+from tests.small_store import HOSTILE_MODEL, USER, small_store
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    """The small store, with actions in its audit log and a backup."""
+    store = small_store(tmp_path)
+    for number in (2, 3):
+        add_audit_entry(store, Audited.LOOKED, {"conversations": number}, by="Erika")
+    add_audit_entry(store, Audited.TOOK_DOWN, {"rows": 7})
+    record_export(store, str(tmp_path / "backup"), ExportKind.BACKUP, "", False, NOON)
+    (tmp_path / "curate.yaml").write_text("store: store\nretention: {keep_releases: 3, runs_days: 90}\n")
+    return store
+
+
+def _page(curate, store: Store, tmp_path: Path) -> str:
+    code, _, err = curate("processing", store.root, "--out", str(tmp_path / "record.html"))
+    assert code == 0 and "Traceback" not in err
+    return unescape((tmp_path / "record.html").read_text("utf-8"))
+
+
+def test_it_says_what_is_kept_how_long_and_who_saw_it(curate, store, tmp_path):
+    page = _page(curate, store, tmp_path)
+    cells = [cell.partition("</bdi>")[0] for cell in page.split("<td><bdi>")[1:]]
+    for table, declared in TABLES.items():
+        named = {**declared.holds, **declared.mentions}
+        if named and store.height(table):
+            assert cells[cells.index(table) + 2] == f"{store.height(table):,}"
+    assert "the newest 3, those on the Hub and those in use" in cells and "90 days" in cells
+    assert "2 times: conversations 5" in cells and "looked" in cells
+    took_down = cells.index("took down")
+    assert cells[took_down - 1 : took_down + 2] == [getpass.getuser(), "took down", "1 times: rows 7"]
+    assert "backup" in cells
+
+
+def test_it_tells_no_id_no_text_no_place_and_nothing_of_a_log_steers_it(curate, store, tmp_path):
+    page = _page(curate, store, tmp_path)
+    assert USER not in page and str(tmp_path) not in page and HOSTILE_MODEL not in page
+    ids = store.read("conversations", ["conversation_id"])["conversation_id"]
+    assert not [each for each in ids if f">{each}<" in page]
+
+
+def test_it_follows_the_store_and_replaces_an_earlier_page(curate, store, tmp_path):
+    before = _page(curate, store, tmp_path)
+    add_audit_entry(store, Audited.YANKED, {"repositories": 1}, "1.0.0 of a/b")
+    after = _page(curate, store, tmp_path)
+    assert ">yanked<" not in before and ">yanked<" in after
+
+
+def test_no_store_is_one_line(curate, tmp_path):
+    code, said, err = curate("processing", str(tmp_path / "none"), "--out", str(tmp_path / "record.html"))
+    assert (code, said, err.count("\n")) == (2, "", 1) and not (tmp_path / "record.html").exists()
