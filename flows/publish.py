@@ -1,5 +1,6 @@
 """Publishes a release to the Hub after a person has approved it."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ from pydantic import Field
 from flows.products import parts_of_release
 from flows.running.checked_flow import ended, flow
 from flows.running.settings_file import read
-from schemas.errors import CurateError
+from schemas.errors import BadInput, CurateError
+from tasks.publish.plan import StandInsLeft
 from tasks.publish.steps import describe_release, push_release
 
 HOURS_TO_DECIDE = 72
@@ -63,5 +65,8 @@ def publish(
             return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
         get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
         return push_release(*what, answer.manifest.strip(), parts_of_release, accepted, answer.approved_by)
+    except StandInsLeft as error:
+        names = json.dumps([*accepted, *error.names])
+        return cast(State[Any], ended(BadInput(f'{error.text}: "accept_embedded": {names}')))
     except CurateError as error:
         return cast(State[Any], ended(error))

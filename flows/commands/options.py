@@ -81,6 +81,8 @@ def takes(
                 if "." not in key or not _holds(values, key):
                     _put(values, key, value)
             values = settings_file.merged(values, stated)
+            if "store" in needed:
+                values = settings_file.with_store(values)
             if missing := sorted(key for key in needed if not _holds(values, key)):
                 raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
             settings = _made(row, values, keys)
@@ -262,9 +264,10 @@ def settings_of(store: str | None, config: str | None) -> Settings:
     """The settings file's, for a command without options of its own, with the store that is given."""
     file = settings_file.found(config, store)
     values = settings_file.read(file) if file else {}
-    if not (named := store or values.get("store")):
-        raise BadInput("no STORE is given, and no curate.yaml here names one; give its folder")
-    return Settings(**{**values, "store": named})
+    values = settings_file.with_store({**values, "store": store} if store else values)
+    if not values.get("store"):
+        raise BadInput("no STORE is given, and no curate.yaml here and no CURATE_STORE names one; give its folder")
+    return Settings(**values)
 
 
 def measured_versions(settings: Settings) -> "Versions":

@@ -3,7 +3,8 @@
 import shlex
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -59,11 +60,18 @@ def publish(
     from tasks.publish.push import check_hub, publish_release
     from tasks.release.fetched import fetched_of_store, read_manifest
 
+    flags = {"--public": public, "--repo-per-config": per_config, "--preview": preview}
+    flags |= {"--with-explorer": with_explorer, "--yes": yes}
+    again = ["curate", "publish", release, "--repo", repo, *(name for name, is_given in flags.items() if is_given)]
     if with_explorer and per_config:
         raise BadInput("--with-explorer shows all configurations on one page; leave --repo-per-config out")
     accepted = settings.accept_embedded
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
-    with fetched_of_store(release) as (folder, store), ExitStack() as until_sent:
+    with (
+        _command_to_paste([*again, *_accepting(accepted)]),
+        fetched_of_store(release) as (folder, store),
+        ExitStack() as until_sent,
+    ):
         plan = plan_upload(folder, repo, parts_of_release, public, per_config, preview, store, dry_run, accepted)
         site = None
         if with_explorer:
@@ -86,6 +94,21 @@ def publish(
         print(f"published {name} at {revision}, commit {commit}")
         print(f'  datasets.load_dataset("{name}", revision="{revision}")')
         print(f"  to take it back: curate yank {revision} --repo {name}{of_store}")
+
+
+def _accepting(names: Iterable[str]) -> list[str]:
+    return [word for name in names for word in ("--accept-embedded", name)]
+
+
+@contextmanager
+def _command_to_paste(command: Sequence[str]) -> Iterator[None]:
+    """Where stand-ins are left to accept, the line ends with the command that accepts them."""
+    from tasks.publish.plan import StandInsLeft
+
+    try:
+        yield
+    except StandInsLeft as error:
+        raise BadInput(f"{error.text}: {shlex.join([*command, *_accepting(error.names)])}") from None
 
 
 def _write_site(release: Path, version: str, root: Path) -> None:

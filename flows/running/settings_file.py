@@ -37,11 +37,29 @@ _SET_HERE: dict[str, str] = {}
 
 
 def found(config: str | None, store: str | None) -> Path | None:
-    """The file that is named, or else `curate.yaml` beside the store or in the current folder, if there is one."""
+    """The file that is named, or that of the store; else CURATE_CONFIG, that of the folder, or that of CURATE_STORE.
+
+    The file of a store, `curate.yaml`, lies beside it. None where there is none; one that is named may be missing.
+    """
     if config is not None:
         return Path(config)
-    beside = [Path(store).absolute().parent / NAME] if store and "://" not in store else []
-    return next((path for path in [*beside, Path(NAME)] if path.is_file()), None)
+    if (of_store := _beside(store)) is not None:
+        return of_store
+    if named := os.environ.get("CURATE_CONFIG"):
+        return Path(named)
+    return Path(NAME) if Path(NAME).is_file() else _beside(os.environ.get("CURATE_STORE"))
+
+
+def _beside(store: str | None) -> Path | None:
+    """The settings file beside a store, if there is one."""
+    path = Path(store).absolute().parent / NAME if store and "://" not in store else None
+    return path if path is not None and path.is_file() else None
+
+
+def with_store(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, with the store of CURATE_STORE where neither the command line nor the file names one."""
+    store = values.get("store") or os.environ.get("CURATE_STORE")
+    return {**values, "store": store} if store else values
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -82,9 +100,10 @@ def in_force(settings: Settings) -> Settings:
 def deployed() -> dict[str, str]:
     """A build step of prefect.yaml: the path of the file that every deployment will read whenever it runs.
 
-    CURATE_CONFIG names it, or else it is `curate.yaml` here. Ends `prefect deploy` with one line when it is unusable.
+    CURATE_CONFIG names it, or else it is `curate.yaml` here or beside CURATE_STORE. Ends `prefect deploy` with one line
+    when it is unusable.
     """
-    path = Path(os.environ.get("CURATE_CONFIG") or NAME)
+    path = found(None, None) or Path(NAME)
     try:
         missing = [key for key in ("logs", "store") if not read(path).get(key)]
         if missing:

@@ -47,7 +47,7 @@ _ADDRESS_CHARACTERS_MAX = 60
 
 
 class Copied(NamedTuple):
-    """What `scrub` did."""
+    """Counts of `scrub`."""
 
     files: int
     """Copies that were written."""

@@ -107,7 +107,7 @@ _FRAMES = {
 
 
 class Copies(NamedTuple):
-    """What was written out of a person, and where copies are that this store cannot reach."""
+    """Counts of the rows and files of a person, and places of copies that this store cannot reach."""
 
     rows: dict[str, int]
     """Table, or path in `releases` or `exports` -> rows."""
@@ -169,7 +169,7 @@ def _theirs(store: Store, person: str) -> Mapping[Held, frozenset[str]]:
             "raw logs have it"
         )
     theirs = {Held.USER: scope[TakenDownKind.USER], Held.LINE: scope[TakenDownKind.CONVERSATION]}
-    frames = {_FRAMES[kind]: frame_of_ids(ids) for kind, ids in theirs.items()}
+    frames: dict[str, Any] = {_FRAMES[kind]: frame_of_ids(ids) for kind, ids in theirs.items()}
     named = _CONVERSATIONS.format(named_ids=named_ids(Held.CONVERSATION, mentioned=True))
     conversations = pl.concat(store.batches(named, elsewhere=ids_elsewhere(store, Held.CONVERSATION), **frames))["id"]
     theirs[Held.CONVERSATION] = {*conversations} - {*store.ask(_OF_OTHERS, **frames)["id"]}
@@ -283,7 +283,7 @@ def _of_file(store: Store, path: str, ids: Mapping[Held, frozenset[str]]) -> Ite
 
 
 class _Written:
-    """What is written to a person's folder: rows by table, images by their bytes, and what the page shows."""
+    """Writes a person's folder: rows by table, images by their bytes, and what the page shows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -15,6 +15,7 @@ from schemas.errors import MissingProvider
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tests.http_server import Reply
+from tests.small_store import small_store
 
 VENDORS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS")
 
@@ -22,7 +23,7 @@ VENDORS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_APPLIC
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch) -> Path:
     """An empty folder with a folder of logs; no vendor's key is set."""
-    for name in VENDORS:
+    for name in (*VENDORS, "CURATE_CONFIG", "CURATE_STORE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "logs").mkdir()
@@ -50,8 +51,47 @@ def test_init_writes_every_setting_with_its_meaning_and_its_default(curate, here
     keys = yaml.safe_load(whole).keys() - {"version"}
     assert keys == Settings.model_fields.keys() - {*OF_ONE_RUN}
     given = read(here / "whole.yaml")
-    assert Settings(**given) == Settings(store=str(here / "store"), logs=str(here / "logs"))
+    assert Settings(**given) == Settings(
+        store=str(here / "store"), logs=str(here / "logs"), retention={"thin_releases": True}
+    )
     assert "is there already" in curate("init")[2]
+
+
+PLACES = {"option": "given/curate.yaml", "beside": "of/curate.yaml", "variable": "named/mine.yaml",
+          "here": "curate.yaml", "beside variable": "shop/curate.yaml"}  # fmt: skip
+"""Where a settings file lies, from that which wins over all others to the last."""
+
+
+@pytest.mark.parametrize("left", range(len(PLACES) + 1))
+def test_the_nearest_file_and_store_count_and_the_variables_of_the_guide_are_known(here, monkeypatch, left):
+    monkeypatch.setenv("CURATE_STORE", str(here / "shop" / "store"))
+    there = list(PLACES)[left:]
+    for place in there:
+        file = here / PLACES[place]
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"seed: {list(PLACES).index(place) + 1}\n")
+        if place == "variable":
+            monkeypatch.setenv("CURATE_CONFIG", str(file))
+    arguments = ["--config", PLACES["option"]] if "option" in there else []
+    arguments += ["--store", "of/store"] if "beside" in there else []
+    settings = _settings(*arguments)
+    assert settings.seed == (left + 1) % (len(PLACES) + 1)
+    assert Path(settings.store) == (Path("of/store") if "beside" in there else here / "shop" / "store")
+
+
+def test_the_store_of_a_file_wins_over_the_variable_and_status_and_deployments_know_both(here, curate, monkeypatch):
+    monkeypatch.setenv("CURATE_STORE", str(here / "shop" / "store"))
+    small_store(here / "shop")
+    code, out, _ = curate("status", "--json")
+    assert (code, json.loads(out.splitlines()[0])["conversations"] > 0) == (0, True)
+    (here / "shop" / "curate.yaml").write_text("store: store\nlogs: ../logs\n")
+    assert deployed() == {"config": str(here / "shop" / "curate.yaml")}
+    (here / "mine.yaml").write_text("store: elsewhere\nlogs: logs\n")
+    monkeypatch.setenv("CURATE_CONFIG", "mine.yaml")
+    assert deployed() == {"config": str(here / "mine.yaml")}
+    assert _settings().store == str(here / "elsewhere")
+    code, out, err = curate("status")
+    assert (code, out) == (2, "") and "elsewhere" in err
 
 
 def test_an_option_wins_over_the_file_also_with_the_value_of_the_default(here):

@@ -1,5 +1,7 @@
 """What must not leave the building does not; stand-ins go only when each is accepted by name, on record."""
 
+import shlex
+
 import pytest
 
 from flows.products import parts_of_release
@@ -181,6 +183,17 @@ def test_a_stand_in_that_is_not_named_forbids_publishing(hub, curate, stood_in, 
     left = [name for name in ("faces", "nsfw") if name not in given]
     assert f"embedded stand-ins ({', '.join(left)})" in err
     assert err.endswith(f"{' '.join(f'--accept-embedded {name}' for name in left)}\n")
+
+
+@pytest.mark.parametrize("given", [(), FACES, NSFW])
+@pytest.mark.parametrize("flags", [(), ("--preview",), ("--repo-per-config", "--public")])
+def test_the_refusal_ends_with_the_command_that_accepts_and_it_can_be_pasted(hub, curate, stood_in, given, flags):
+    _, _, err = curate("publish", stood_in, "--repo", REPO, *given, *flags, "--dry-run")
+    command = shlex.split("curate " + err.rpartition(": curate ")[2])
+    assert command[:5] == ["curate", "publish", str(stood_in), "--repo", REPO]
+    assert set(flags) <= set(command) and "--dry-run" not in command
+    code, said, err = curate(*command[1:], "--dry-run")
+    assert (code, err) == (0, "") and "nothing was sent" in said
 
 
 def test_a_name_that_is_no_stand_in_and_a_card_with_other_figures_are_refused(hub, curate, stood_in):
