@@ -1,5 +1,8 @@
 """Measures of a decoded image that need no model: perceptual hashes, colours, layout, QR and bar codes."""
 
+import atexit
+import os
+import sys
 from typing import NamedTuple
 
 import imagehash
@@ -84,6 +87,14 @@ _OF_GOODS = [*barcode_formats_list(BarcodeFormats(BarcodeFormat.AllRetail))]
 _READABLE = barcode_formats_list(BarcodeFormats(BarcodeFormat.AllReadable))
 CODE_FORMATS = BarcodeFormats([each for each in _READABLE if each not in _OF_GOODS])
 """All but EAN, UPC, ISBN and DataBar, which name goods; their digits would pass for a card's."""
+
+
+@atexit.register
+def _without_report() -> None:
+    """End the output of a process before its libraries' own: zxing-cpp then lists what Python has not freed yet."""
+    sys.stderr.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
 
 
 class DecodedCode(NamedTuple):
