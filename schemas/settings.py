@@ -173,6 +173,9 @@ class RetentionSettings(Row):
 
     keep_releases: int | None = Field(default=None, ge=1)
     """Newest releases whose data is kept; null for all. Never removed: the newest, those on the Hub, manifests."""
+    thin_releases: bool = False
+    """Keep the last release of each day for a month, and the last of each month for ever, beside the newest that
+    `keep_releases` says (one without it). `curate init` writes yes."""
     runs_days: int | None = Field(default=None, ge=1)
     """Days for which run records are kept; null for ever. The newest 30 stay: the drift check compares with them."""
     probes_days: int | None = Field(default=None, ge=1)
@@ -228,6 +231,9 @@ class Settings(Row):
     """Folder of prompts that take the place of ours, file by file (docs/models.md); `ours` names the shipped ones."""
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
+    month_usd_max: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Cost of a month's runs of this store at paid services, in US dollars (UTC months); a run has for its budget what
+    is left of it. `curate status` shows the month's sum by service."""
     prices: Place = None
     """Price file (YAML); by default the shipped one, which you should check."""
     batch: bool = False
@@ -291,6 +297,11 @@ class Settings(Row):
     """Normalisation and penalty of style control."""
     exclude_outlier_judges: bool = False
     """Leave out voters whose votes contradict those of others."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether costs are limited, so that each paid service needs a price."""
+        return self.budget_usd is not None or self.month_usd_max is not None
 
     @model_validator(mode="after")
     def _places_and_window(self) -> Self:

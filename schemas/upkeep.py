@@ -1,6 +1,6 @@
 """Rows of a store's upkeep: its audit log, the list of a backup, where it stands, and what an operator changes."""
 
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 
 from pydantic import Field
@@ -90,6 +90,19 @@ class Holdings(Row):
     """Version of the newest release; empty without one."""
     last_completed: datetime | None
     """End of the last run that was completed (UTC); null when there was none."""
+
+
+class ReleaseDay(Row):
+    """A day with releases."""
+
+    day: date
+    """Last day of the data that names them, or the day on which they were made."""
+    release: str
+    """Version of the release of the day: the last of its attempts."""
+    attempts: int
+    """Releases of the day that have data."""
+    kept: list[str]
+    """Each of them, the last first, and why it is kept; `goes` for one that retention removes next."""
 
 
 class PastRun(Row):

@@ -24,6 +24,7 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
 from tasks.release.registered import RUNNERS, table_paths
 from tasks.runtime.parallel import map_ordered
+from tasks.storage.queries.released import attempt_of_day
 from tasks.storage.records import record_paths
 from tasks.storage.tables import Store
 
@@ -287,11 +288,11 @@ def place_release(
     Files that `earlier` has, too, are taken over from there.
 
     If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by
-    the user raises ReleaseConflict; a default version gets the next free suffix (`.1`, `.2`, …).
+    the user raises ReleaseConflict; a default version gets the next free attempt (`-attempt2`, …).
     """
     sealed = json.loads((staging / MANIFEST).read_text(encoding="utf-8"))
-    for number in count():
-        candidate = f"{version}.{number}" if number else version
+    for attempt in count(1):
+        candidate = attempt_of_day(version, attempt)
         existing = store.read_bytes(f"releases/{candidate}/{MANIFEST}")
         if existing is None:
             break

@@ -20,6 +20,7 @@ from tasks.release.fetched import read_manifest
 from tasks.release.registered import OpenRelease, PartsOf
 from tasks.release.shards import shard_files
 from tasks.storage.parquet import parquet_rows, read_parquet_groups, read_parquet_schema
+from tasks.storage.queries.released import attempt_of_day, by_day
 from tasks.storage.records import rule_text
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
@@ -27,7 +28,6 @@ _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 _BATCH_ROWS = 65_536
 """Differing rows whose reasons are looked up at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
-_DAY = re.compile(r"(?P<day>\d{4}(?P<sign>[.-])\d{2}(?P=sign)\d{2})(?:\.(?P<again>\d+))?")
 _FITTED_ANEW = "topics were fitted anew"
 _DRAWN_ANEW = "the benchmark was drawn anew"
 _SIGNALS = {
@@ -117,16 +117,16 @@ def _bump(
 def _next(version: str, bump: Bump, last_day: str) -> str | None:
     """A version after `version`: a name gets its last number raised.
 
-    A day becomes the later release's last day, YYYY-MM-DD, spelled as it, or gets the next suffix (`.1`, `.2`, …).
+    A day becomes the later release's last day, YYYY-MM-DD, spelled as it, or gets its next attempt (`-attempt2`, …).
     """
     if bump == Bump.NONE:
         return None
-    if named_by_day := _DAY.fullmatch(version):
-        day, latest = named_by_day["day"], last_day.replace("-", named_by_day["sign"])
-        return latest if latest > day else f"{day}.{int(named_by_day['again'] or 0) + 1}"
+    if named := by_day(version):
+        latest = last_day.replace("-", named.sign)
+        return latest if latest > named.day else attempt_of_day(named.day, named.attempt + 1)
     if not _SEMANTIC.fullmatch(version):
-        named = _NUMBER.fullmatch(version)
-        return f"{named[1]}{int(named[2]) + 1:0{len(named[2])}}" if named else f"{version}-2"
+        numbered = _NUMBER.fullmatch(version)
+        return f"{numbered[1]}{int(numbered[2]) + 1:0{len(numbered[2])}}" if numbered else f"{version}-2"
     raised = list(Bump).index(bump)  # major, minor, patch, as in a version
     numbers = [int(number) for number in version.split(".")]
     return ".".join(str(n + (place == raised) if place <= raised else 0) for place, n in enumerate(numbers))

@@ -68,12 +68,14 @@ def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row
         "until a takedown, or until the store is deleted",
     )
     yield _Row("store, secret/", "the keys of the hashes", "", "as long as the store")
-    keep = retention.keep_releases
+    kept = ["the last of each day for a month, of each month for ever"] if retention.thin_releases else []
+    kept += [f"the newest {retention.keep_releases:,}"] if retention.keep_releases else []
+    kept += ["those on the Hub or in use"] if kept else []
     yield _Row(
         "store, releases/",
         "what the policy keeps, redacted where it says so",
         f"{holds.releases:,} with data",
-        f"the newest {keep:,}, those on the Hub and those in use" if keep else _FOR_EVER,
+        " and ".join(kept) or _FOR_EVER,
     )
     yield _Row("store, runs/", "counts of runs", f"{len(record_paths(store)):,} records", _days(retention.runs_days))
     yield _Row("history of Prefect", "parameters and log lines of runs", "", _days(retention.prefect_days))

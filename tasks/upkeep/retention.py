@@ -1,22 +1,27 @@
 """Retention of a store: data of old releases, old run records, the probes' store. What people wrote stays.
 
 The manifest of a release stays, so that its version is never used again. Kept in any case are the newest release, those
-on the Hub's list, and a release whose benchmark is in use.
+on the Hub's list, and a release whose benchmark is in use. A further reason to keep one is a line of `_why_kept`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 from schemas.run import Removable
 from schemas.settings import Settings
-from schemas.upkeep import Audited
+from schemas.upkeep import Audited, ReleaseDay
 from tasks.publish.records import publications
+from tasks.storage.queries.released import day_of_version
 from tasks.storage.records import add_audit_entry, record_paths, run_records
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases
 
 RUNS_MIN = 30
 """Run records that always stay: the drift check compares with them."""
+DAILY_DAYS = 31
+"""Days for which the last release of each day stays under `thin_releases`."""
 _PROBES = "canaries"
 
 
@@ -24,7 +29,7 @@ def removable(store: Store, settings: Settings, now: datetime) -> Removable:
     """Parts that `retention` of the settings no longer keeps. Reads names and small files only."""
     kept = settings.retention
     return Removable(
-        releases=list(_releases(store, kept.keep_releases, settings.evaluate.bench_release or "")),
+        releases=[version for version, why in _why_kept(store, settings, now).items() if not why],
         runs=list(_runs(store, kept.runs_days, now)),
         probes=kept.probes_days is not None and _probes_since(store, now) > timedelta(days=kept.probes_days),
     )
@@ -42,22 +47,80 @@ def remove(store: Store, found: Removable) -> None:
         store.fs.rm(store.at(_PROBES), recursive=True)
 
 
-def _releases(store: Store, keep: int | None, in_use: str) -> Iterator[str]:
-    """Versions with data, oldest first, without the newest `keep` and those that stay in any case."""
-    if keep is None:
-        return
-    found = {path.rsplit("/", 2)[1]: path for path in store.fs.glob(store.at("releases/*/manifest.json"))}
+def release_days(store: Store, settings: Settings, now: datetime) -> list[ReleaseDay]:
+    """The days of the releases that have data, newest first: the day's release, and what of the others stays and why.
+
+    The release of a day is the one that was made last under that day's name; a version that is no day counts on the day
+    on which it was made.
+    """
+    by_day = defaultdict[date, list[_Made]](list)
+    for release in _made(store):
+        by_day[release.day].append(release)
+    reasons = _why_kept(store, settings, now)
+    return [
+        ReleaseDay(
+            day=day,
+            release=by_day[day][-1].version,
+            attempts=len(by_day[day]),
+            kept=[f"{each.version} ({reasons[each.version] or 'goes'})" for each in reversed(by_day[day])],
+        )
+        for day in sorted(by_day, reverse=True)
+    ]
+
+
+class _Made(NamedTuple):
+    """A release with data."""
+
+    version: str
+    day: date
+    made_at: datetime
+
+
+def _made(store: Store) -> list[_Made]:
+    """The releases with data, in the order in which they were made."""
+    manifests = {path.rsplit("/", 2)[1]: path for path in store.fs.glob(store.at("releases/*/manifest.json"))}
     withdrawn = {path.rsplit("/", 2)[1] for path in store.fs.glob(store.at("releases/*/withdrawn.json"))}
-    made = {
-        stage["result"].removeprefix("releases/"): record["started_at"]
+    started = {
+        stage["result"].removeprefix("releases/"): datetime.fromisoformat(record["started_at"])
         for record in run_records(store)
         for stage in record["stages"]
     }
-    there = sorted(
-        found.keys() - withdrawn, key=lambda each: (made.get(each, ""), store.fs.modified(found[each]), each)
-    )
-    stay = {row.version for row in publications(store)} | {in_use.rstrip("/").rpartition("/")[2]}
-    yield from (each for each in there[:-keep] if each not in stay)
+    made = []
+    for version in manifests.keys() - withdrawn:
+        made_at = started.get(version) or store.fs.modified(manifests[version])
+        made.append(_Made(version, day_of_version(version) or made_at.date(), made_at))
+    # A release whose run has no record any more is older than those that have one.
+    return sorted(made, key=lambda each: (each.version in started, each.made_at, each.version))
+
+
+def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]:
+    """Version of a release with data -> why it stays; empty for one that goes, in the order in which they were made."""
+    kept, made = settings.retention, _made(store)
+    last_of_day = {each.day: each.version for each in made}
+    last_of_month = {(each.day.year, each.day.month): last_of_day[each.day] for each in sorted(made, key=_by_day)}
+    in_use = (settings.evaluate.bench_release or "").rstrip("/").rpartition("/")[2]
+    published = {row.version for row in publications(store)}
+    newest = {each.version for each in made[-(kept.keep_releases or 1) :]}
+    keeps_all = kept.keep_releases is None and not kept.thin_releases
+
+    def why(each: _Made) -> str:
+        reasons = {
+            "on the Hub": each.version in published,
+            "its benchmark is in use": each.version == in_use,
+            "one of the newest": each.version in newest,
+            "the last of its month": kept.thin_releases and each.version in last_of_month.values(),
+            "the last of its day": kept.thin_releases
+            and each.version == last_of_day[each.day]
+            and now - each.made_at < timedelta(days=DAILY_DAYS),
+            "nothing is removed": keeps_all,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    return {each.version: why(each) for each in made}
+
+
+def _by_day(release: _Made) -> tuple[date, datetime]:
+    return release.day, release.made_at
 
 
 def _runs(store: Store, days: int | None, now: datetime) -> Iterator[str]:

@@ -50,6 +50,7 @@ def init(
     instead = {} if chosen == "embedded" else _not_here(chosen, whole=models is None)
     environment = {name: value for name in get_args(Variable) if (value := os.environ.get(name))}
     values = places | {"models": chosen, "providers": dict(instead), "environment": environment}
+    values["retention"] = {"thin_releases": True}
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([_HEAD, *_lines(Settings, values, instead)]), encoding="utf-8")
     print(
@@ -96,7 +97,7 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
             continue
         yield from textwrap.wrap(_told(field), _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
         if inner := section_of(field):
-            yield from (f"{indent}{name}:", *_lines(inner, {}, {}, f"{indent}  "))
+            yield from (f"{indent}{name}:", *_lines(inner, values.get(name, {}), {}, f"{indent}  "))
         elif isinstance(value := values.get(name), dict) and value:
             noted = (f"  # {' '.join(notes[key].split())}" if key in notes else "" for key in value)
             yield f"{indent}{name}:"

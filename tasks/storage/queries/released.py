@@ -5,9 +5,11 @@ whether the decisions are up to date.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from pydantic import ValidationError
@@ -96,6 +98,43 @@ def days(store: Store) -> list[date]:
 def release_version(store: Store, named: str | None) -> str:
     """The version that a release of the store gets: the one that is named, or the last day of its logs."""
     return named or f"{days(store)[-1]:%Y.%m.%d}"
+
+
+_DAY_VERSION = re.compile(
+    r"(?P<day>\d{4}(?P<sign>[.-])\d{2}(?P=sign)\d{2})(?:-attempt(?P<attempt>\d+)|\.(?P<again>\d+))?"
+)
+"""A version that is named by a day; `again` is how earlier versions counted attempts, from `.1` for the second."""
+
+
+class DayVersion(NamedTuple):
+    """A version that is named by a day, as it spells it."""
+
+    day: str
+    attempt: int
+    sign: str
+    """Between year, month and day."""
+
+
+def by_day(version: str) -> DayVersion | None:
+    """The day and attempt that a version names; None for one that names no day."""
+    named = _DAY_VERSION.fullmatch(version)
+    if named is None:
+        return None
+    attempt = int(named["attempt"]) if named["attempt"] else int(named["again"] or 0) + 1
+    return DayVersion(named["day"], attempt, named["sign"])
+
+
+def day_of_version(version: str) -> date | None:
+    """The day that a version names, if there is such a day."""
+    named = by_day(version)
+    with suppress(ValueError):
+        return date.fromisoformat(named.day.replace(".", "-")) if named else None
+    return None
+
+
+def attempt_of_day(version: str, attempt: int) -> str:
+    """The version of a further release under the name of a day, or of another version."""
+    return version if attempt == 1 else f"{version}-attempt{attempt}"
 
 
 def decided_hash(store: Store) -> str | None:

@@ -92,10 +92,10 @@ def test_other_content_under_the_default_version_becomes_the_next_one(own_store)
     for conversation_id in ("c03", "c04"):
         _drop(own_store, conversation_id)
         made.append(make_release(own_store).result)
-    assert made == [f"releases/2024.09.23{suffix}" for suffix in ("", ".1", ".2")]
+    assert made == [f"releases/2024.09.23{suffix}" for suffix in ("", "-attempt2", "-attempt3")]
     folder = Path(own_store.at(made[1]))
-    assert manifest_of(folder)["version"] == "2024.09.23.1"
-    assert "Version 2024.09.23.1 of" in (folder / "README.md").read_text()
+    assert manifest_of(folder)["version"] == "2024.09.23-attempt2"
+    assert "Version 2024.09.23-attempt2 of" in (folder / "README.md").read_text()
     assert make_release(own_store).result == made[2]
 
 
