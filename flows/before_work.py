@@ -93,7 +93,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
     if settings.written.hidden:
         check_own([writer])
     check_keys([writer])
-    if settings.budget_usd is not None:
+    if settings.has_budget:
         check_prices(load_prices(settings.prices), [chat_model(writer)])
     return writer
 
@@ -129,7 +129,7 @@ def _check_providers(settings: Settings) -> None:
     providers = Providers(settings.providers)
     chosen = [providers[capability] for capability in settings.providers]
     prices = load_prices(settings.prices)
-    if settings.budget_usd is not None:
+    if settings.has_budget:
         check_prices(prices, chosen)
     asked = settings.evaluate.models or settings.evaluate.judge  # `to_ask` checks these
     if (

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -37,12 +38,13 @@ from schemas.run import StageReport
 from schemas.settings import THREADS, Settings
 from schemas.upkeep import Audited
 from tasks.prompts import replaced_prompts
-from tasks.runtime.budget import in_run, one_ledger
-from tasks.runtime.progress import WATCHERS, json_asked, json_log_line
+from tasks.runtime.budget import in_run, ledger, one_ledger
+from tasks.runtime.progress import WATCHERS, json_asked, json_log_line, tell
 from tasks.storage.lock import remove_leftovers, storage_errors, writing
-from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record
+from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record, run_records
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store
+from tasks.upkeep.standing import month_left
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -126,6 +128,15 @@ def ended(error: CurateError) -> Any:
     return Failed(name="Held" if error.exit_status == 3 else words, message=str(error), data=error)
 
 
+def _limit_costs(store: Store, settings: Settings) -> None:
+    """Leave a run what its store's month has left. Call it while holding the lock, so that no other run spends it."""
+    if settings.month_usd_max is None:
+        return
+    left_usd = month_left(run_records(store), settings.month_usd_max, datetime.now(UTC))
+    ledger().limit(left_usd)
+    tell(f"of the month's {settings.month_usd_max:,.2f} US dollars (month_usd_max) {left_usd:,.2f} are left")
+
+
 WAIT_SECONDS = 10.0
 """Time between two attempts of a waiting run to lock its store."""
 _running: list[tuple[RunRecord, "Shown"]] = []
@@ -165,6 +176,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
             if outermost:
                 remove_leftovers(store)
                 take_in_journal(store)
+                _limit_costs(store, settings)
                 for what in ("drift", "shrunk"):
                     if getattr(settings, f"accept_{what}"):
                         add_audit_entry(store, Audited.ACCEPTED, {}, what)

@@ -136,7 +136,7 @@ def to_ask(settings: Settings) -> list[AskedModel]:
     if chosen.hidden:
         check_own(models)
     check_keys(models)
-    if settings.budget_usd is not None:
+    if settings.has_budget:
         check_prices(load_prices(settings.prices), [chat_model(model) for model in models])
     return models
 

@@ -86,6 +86,11 @@ class Ledger:
         self._healths = defaultdict[str, Health](Health)
         self._changed = threading.Condition()
 
+    def limit(self, usd: float) -> None:
+        """Lower the budget to this, if it was more or none."""
+        with self._changed:
+            self.budget_usd = usd if self.budget_usd is None else min(self.budget_usd, usd)
+
     def health(self, service: str) -> Health:
         """Whether the service answers the calls of this run."""
         with self._changed:

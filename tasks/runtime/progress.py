@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from schemas.run import LATER_CAUSES, StageReport
+from schemas.run import LATER_CAUSES, StageReport, Use
 from tasks.runtime.budget import ledger
 
 SECONDS_BETWEEN_LINES = 15.0
@@ -109,7 +109,7 @@ _BYTES_A_UNIT = 1 if sys.platform == "darwin" else 1024
 def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, StageReport]:
     """Decorates a step: its report gets seconds, peak memory and the use of paid services.
 
-    A note says once a run which of their prices are not confirmed.
+    A note says once a run which prices are not confirmed, of services that cost something.
     """
 
     @functools.wraps(step)
@@ -119,11 +119,16 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_A_UNIT / 1e6
         seconds = round(time.monotonic() - started, 2)
         use = ledger().since(before)
-        notes = [*report.notes, *ledger().prices.doubts(use.keys() - before.keys())]
+        notes = [*report.notes, *ledger().prices.doubts(_costing(use) - _costing(before))]
         measures = {"seconds": seconds, "peak_memory_mb": round(peak), "use": use, "notes": notes}
         return report.model_copy(update=measures)
 
     return measured
+
+
+def _costing(use: Mapping[str, Use]) -> set[str]:
+    """Services whose use costs something, by the price file."""
+    return {service for service, each in use.items() if each.usd + each.usd_unconfirmed}
 
 
 @dataclass

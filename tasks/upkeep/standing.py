@@ -42,13 +42,13 @@ NIGHTLY = "nightly"
 def last_completed(records: Records) -> dict[str, datetime]:
     """Deployment or flow -> end of its last run that was completed."""
     return {
-        _run_of(record): datetime.fromisoformat(record["finished_at"])
+        deployment_of(record): datetime.fromisoformat(record["finished_at"])
         for record in records
         if record["state"] == "completed"
     }
 
 
-def _run_of(record: Mapping[str, Any]) -> str:
+def deployment_of(record: Mapping[str, Any]) -> str:
     """Deployment or flow of a run; where an earlier version recorded none, a run with planted probes was a night."""
     probed = any(stage["stage"] == "canaries" for stage in record["stages"])
     return str(record.get("run", NIGHTLY if probed else ""))
@@ -81,56 +81,23 @@ def month_costs(records: Records, now: datetime) -> list[MonthCost]:
     return sorted(rows, key=lambda row: (-row.usd - row.usd_unconfirmed, row.service))
 
 
+def month_left(records: Records, month_usd_max: float, now: datetime) -> float:
+    """US dollars of a month's limit that its runs have left, with what is unconfirmed counted as spent."""
+    spent = sum(row.usd + row.usd_unconfirmed for row in month_costs(records, now))
+    return max(0.0, month_usd_max - spent)
+
+
 def due(store: Store, records: Records) -> Iterator[Due]:
-    """Things that wait for the next run or for somebody, besides the questions of `curate review`."""
+    """Things that may wait for the next run or for somebody, also none of them; questions to people are others."""
     last = records[-1]["state"] if records else ""
-    if last in ("held", "failed", "killed"):
-        yield Due(what=f"the last run, which is {last}", count=1, next="see its line; the next `curate run` goes on")
-    if shrunk := len(shrunk_files(store)):
-        yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
-    if verdicts := len(journalled(store)):
-        yield Due(what="verdicts that no run has taken in", count=verdicts, next="curate run")
-    if store.read_bytes(UNFINISHED) is not None:
-        yield Due(what="a takedown that was interrupted", count=1, next="curate takedown")
-    if batches := len(store.fs.find(store.at("batches"))):
-        yield Due(what="batches at vendors", count=batches, next="curate run")
-
-
-def prometheus_text(
-    holds: Holdings,
-    runs: Sequence[PastRun],
-    completed: Mapping[str, datetime],
-    waits: Sequence[Due],
-    costs: Sequence[MonthCost],
-) -> str:
-    """The figures in Prometheus' text format; `runs` newest first, `completed` as `last_completed` gives it.
-
-    See https://prometheus.io/docs/instrumenting/exposition_formats/
-    """
-    gauges: dict[str, list[tuple[dict[str, str], float]]] = {
-        **{
-            f"curate_{name}": [({}, getattr(holds, name))]
-            for name in ("conversations", "battles", "images", "releases")
-        },
-        "curate_last_completed_timestamp_seconds": [
-            ({"run": run}, at.timestamp() if at else 0) for run, at in sorted({NIGHTLY: None, **completed}.items())
-        ],
-        "curate_last_run_timestamp_seconds": [({"state": run.state}, run.started_at.timestamp()) for run in runs[:1]],
-        "curate_last_run_failed_items": [({}, run.failed) for run in runs[:1]],
-        "curate_waiting": [({"what": row.what}, row.count) for row in waits],
-        "curate_month_usd": [({"service": row.service}, row.usd + row.usd_unconfirmed) for row in costs],
-    }
-    return "".join(line for name, samples in gauges.items() for line in _gauge(name, samples))
-
-
-def _gauge(name: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> Iterator[str]:
-    yield f"# TYPE {name} gauge\n"
-    for labels, value in samples:
-        escaped = {
-            key: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for key, text in labels.items()
-        }
-        inside = ",".join(f'{key}="{text}"' for key, text in escaped.items())
-        yield f"{name}{{{inside}}} {value:.15g}\n" if inside else f"{name} {value:.15g}\n"
+    for state in ("held", "failed", "killed"):
+        on = "see its line; the next `curate run` goes on"
+        yield Due(what=f"the last run, which is {state}", count=int(last == state), next=on)
+    shrunk, interrupted = len(shrunk_files(store)), store.read_bytes(UNFINISHED) is not None
+    yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
+    yield Due(what="verdicts that no run has taken in", count=len(journalled(store)), next="curate run")
+    yield Due(what="a takedown that was interrupted", count=int(interrupted), next="curate takedown")
+    yield Due(what="batches at vendors", count=len(store.fs.find(store.at("batches"))), next="curate run")
 
 
 def service_uses(records: Records) -> dict[str, Use]:

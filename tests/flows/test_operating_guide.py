@@ -45,6 +45,8 @@ ELSEWHERE = {
     "curate migrate STORE": "tests/tasks/takedown/test_migrate.py",
     "curate status": "tests/tasks/upkeep/test_standing.py",
     "curate status [STORE]": "tests/tasks/upkeep/test_standing.py",
+    "curate scrub": "tests/tasks/ingest/test_scrub.py",
+    "curate subject": "tests/tasks/takedown/test_subject.py",
     "curate view": "tests/tasks/explore/test_view_command.py",
     "curate takedown": "tests/tasks/takedown/test_take_down.py",
     ".venv/bin/uv pip install -c constraints.txt -e '.[s3]'": "tests/flows/test_object_store.py",

@@ -1,6 +1,5 @@
 """`curate status`: where a store stands, on one screen, as JSON, and for Prometheus."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +34,10 @@ def status(
             "--out", help="Print nothing: write the figures to this .prom file, for Prometheus' text collector."
         ),
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Label `store` of these figures; by default the last word of the store's address."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Last runs, what is new, held or waiting for people, what this month cost, and what retention would remove.
@@ -44,7 +47,8 @@ def status(
     from tasks.storage.records import run_records
     from tasks.storage.tables import Store
     from tasks.upkeep import standing
-    from tasks.upkeep.retention import removable
+    from tasks.upkeep.metrics import write_metrics
+    from tasks.upkeep.retention import release_days, removable
 
     settings, now = settings_of(place, config), datetime.now(UTC)
     store = Store.existing(settings.store, any_layout=True)
@@ -52,13 +56,17 @@ def status(
     runs = [standing.past_run(record) for record in records[: -_RUNS - 1 : -1]]
     holds, costs = standing.holdings(store, records), standing.month_costs(records, now)
     waits = [*standing.due(store, records), *_questions(store)]
+    if settings.month_usd_max is not None:
+        reached = standing.month_left(records, settings.month_usd_max, now) <= 0
+        waits.append(Due(what="the month's limit of cost", count=int(reached), next="raise month_usd_max, or wait"))
     goes = removable(store, settings, now)
     removed = [{"what": name, "count": count, "which": ", ".join(goes.releases) if name == "releases" else ""}
                for name, count in goes.counts.items()]  # fmt: skip
     tables: dict[str, Sequence[Row | Mapping[str, Any]]] = {
         "store": [holds],
         "runs": runs,
-        "waiting": waits,
+        "releases": release_days(store, settings, now)[:_RUNS],
+        "waiting": [row for row in waits if row.count],
         f"cost of {now:%Y-%m}": costs,
     }
     if removed:
@@ -66,19 +74,17 @@ def status(
     for name, rows in tables.items() if out is None or as_json else ():
         print_rows(name.partition(" ")[0] if as_json else name, rows, as_json, titled=True)
     if out is not None:
-        half = out.with_name(f".{out.name}.{os.getpid()}")
-        completed = standing.last_completed(records)
-        half.write_text(standing.prometheus_text(holds, runs, completed, waits, costs), encoding="utf-8")
-        half.replace(out)
+        label = name or store.path.rstrip("/").rpartition("/")[2]
+        write_metrics(store, label, out, records, holds, waits, settings, now)
 
 
 def _questions(store: "Store") -> Iterator[Due]:
-    """Questions to people that nobody has answered."""
+    """Questions to people that nobody has answered, by kind, also none."""
     from flows.commands.review.kinds import queues_of
     from schemas.items.review import Draws
     from tasks.review.session import ReviewSession
 
     for kind in _ASKED:
         session = ReviewSession(store, queues_of([kind], Draws(store=store.root)))
-        if count := sum(each.untouched for each in session.progress("")):
-            yield Due(what=f"questions to people: {kind}", count=count, next=f"curate review serve {kind}")
+        count = sum(each.untouched for each in session.progress(""))
+        yield Due(what=f"questions to people: {kind}", count=count, next=f"curate review serve {kind}")

@@ -1,8 +1,7 @@
 """`curate status`: last runs, what is held or waits for people, and cost, on one screen, as JSON and for Prometheus."""
 
 import json
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -76,32 +75,7 @@ def test_one_screen_names_the_command_that_goes_on_and_what_retention_would_remo
     assert "1.0.0" in out.rpartition("removed next")[2]
 
 
-def test_prometheus_reads_the_same_figures(store, curate, tmp_path):
-    file = tmp_path / "curate.prom"
-    assert curate("status", store.root, "--out", file) == (0, "", ""), "cron mails what is printed"
-    lines = file.read_text().splitlines()
-    assert 'curate_waiting{what="questions to people: held"} 1' in lines
-    assert 'curate_month_usd{service="openai-mini"} 1.75' in lines
-    assert 'curate_last_completed_timestamp_seconds{run="nightly"} 0' in lines
-    assert "curate_last_run_failed_items 3" in lines
-    kinds = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} <= kinds
-    assert [path.name for path in Path(tmp_path).glob(".curate.prom*")] == []
-
-
-def test_the_last_night_is_that_of_the_deployment_and_not_of_any_command(store, curate, tmp_path):
-    day, file = timedelta(days=1), tmp_path / "curate.prom"
-    probed = StageReport(stage="canaries")
-    for number, (run, reports) in enumerate([("nightly", []), ("release", []), ("backfill", [probed])]):
-        record = RunRecord(store, Settings(store=store.root), datetime.now(UTC) + number * day, run)
-        record.reports = reports
-        record.write("completed")
-    assert curate("status", store.root, "--out", file)[0] == 0
-    gauge = "curate_last_completed_timestamp_seconds"
-    samples = dict(line.split() for line in file.read_text().splitlines() if line.startswith(gauge))
-    assert samples.keys() == {f'{gauge}{{run="{run}"}}' for run in ("nightly", "release", "backfill")}
-    completed = json.loads(store.read_bytes(record_paths(store)[-3]))
-    assert float(samples[f'{gauge}{{run="nightly"}}']) == datetime.fromisoformat(completed["finished_at"]).timestamp()
+def test_the_last_night_is_that_of_the_deployment_and_not_of_any_command():
     unnamed = [{"state": "completed", "finished_at": f"{datetime.now(UTC)}", "stages": []} for _ in range(2)]
     unnamed[0]["stages"] = [{"stage": "canaries"}]
     assert last_completed(unnamed).keys() == {"nightly", ""}, "as earlier versions wrote records"

@@ -1,0 +1,161 @@
+"""The figures for Prometheus: their names, labels and values, and the alerts and the dashboard that read them."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from schemas.run import StageReport, Use
+from schemas.settings import Settings
+from schemas.tables import SIGNALS
+from tasks.storage.records import RunRecord, record_paths
+from tasks.storage.tables import Store
+from tasks.upkeep.metrics import FIGURES, STATES
+from tests.small_store import small_store
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    """The small store."""
+    return small_store(tmp_path)
+
+
+def _figures(curate, store: Store, *options: str) -> Series:
+    """The series of the file, without the label `store`."""
+    file = Path(store.root).parent / "curate.prom"
+    assert curate("status", store.root, "--out", file, *options) == (0, "", ""), "cron mails what is printed"
+    assert [path.name for path in file.parent.glob("*curate.prom*")] == [file.name]
+    series = Series()
+    for family in text_string_to_metric_families(file.read_text()):
+        assert family.type == "gauge" and family.documentation
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            assert labels.pop("store") == (options[-1] if options else "store")
+            series[sample.name, frozenset(labels.items())] = sample.value
+    return series
+
+
+def _of(series: Series, figure: str, **labels: str) -> float:
+    return series[f"curate_{figure}", frozenset(labels.items())]
+
+
+def _run(store: Store, run: str, started: datetime, state: str, *reports: StageReport) -> dict:
+    record = RunRecord(store, Settings(store=store.root), started, run)
+    record.reports = [*reports]
+    record.write(state)
+    return json.loads(store.read_bytes(record_paths(store)[-1]))
+
+
+def test_figures_are_those_of_the_store_and_its_last_runs(store, curate):
+    now = datetime.now(UTC)
+    use = {"openai-mini": Use(calls=40, usd=1.25, usd_unconfirmed=0.5)}
+    night = _run(
+        store, "nightly", now - timedelta(hours=3), "completed",
+        StageReport(stage="read_logs", seconds=2.0, counts={"lines": 12}),
+        StageReport(stage="screen", seconds=4.0, model_calls={"text_pii": 8}, use=use),
+    )  # fmt: skip
+    _run(store, "backfill", now, "held", StageReport(stage="screen", failures={"categories: http_401": 3}))
+    series = _figures(curate, store)
+    assert _of(series, "conversations") == store.height("conversations")
+    assert _of(series, "last_completed_timestamp_seconds", deployment="nightly") == pytest.approx(
+        datetime.fromisoformat(night["finished_at"]).timestamp()
+    )
+    assert _of(series, "stage_seconds", deployment="nightly", stage="screen") == 4
+    assert _of(series, "stage_items", deployment="nightly", stage="read_logs") == 12
+    assert _of(series, "stage_items", deployment="nightly", stage="screen") == 8
+    assert _of(series, "failed_items", signal="categories", provider="embedded") == 3
+    assert _of(series, "last_run_state", deployment="backfill", state="held") == 1
+    assert _of(series, "last_run_state", deployment="backfill", state="completed") == 0
+    assert (_of(series, "month_usd", service="openai-mini"), _of(series, "month_usd_total")) == (1.75, 1.75)
+    assert _of(series, "month_requests", service="openai-mini") == 40
+    files = {path.stat().st_ino: path.stat().st_size for path in Path(store.root).rglob("*") if path.is_file()}
+    assert _of(series, "store_bytes") == sum(files.values())
+    assert _of(series, "disk_free_bytes") > 0
+    assert abs(_of(series, "written_timestamp_seconds") - now.timestamp()) < 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_series_goes_and_each_figure_has_its_labels(store, curate, seed):
+    draw = random.Random(seed)
+    begun = datetime.now(UTC) - timedelta(days=90)
+    earlier = set(_figures(curate, store))
+    for number in range(6):
+        stages = draw.sample(["read_logs", "screen", "decide", "release"], draw.randint(0, 4))
+        failures = {f"{signal}: http_500": 2 for signal in draw.sample(sorted(SIGNALS), 2)}
+        reports = [StageReport(stage=stage, seconds=1.0, counts={"lines": 3}) for stage in stages]
+        uses = {draw.choice(["a", "b"]): Use(calls=1, usd=1.0)} if draw.random() < 0.5 else {}
+        reports.append(StageReport(stage="measure", failures=failures if draw.random() < 0.5 else {}, use=uses))
+        deployment = draw.choice(["nightly", "backfill", "release"])
+        _run(store, deployment, begun + timedelta(days=15 * number), draw.choice(STATES), *reports)
+        series = set(_figures(curate, store))
+        assert earlier <= series
+        earlier = series
+    for name, labels in earlier:
+        assert {label for label, _ in labels} == set(FIGURES[name.removeprefix("curate_")][1])
+    assert {("curate_failed_items", signal) for signal in SIGNALS} <= {
+        (name, dict(labels).get("signal")) for name, labels in earlier
+    }
+
+
+def test_without_a_night_and_without_costs_alerts_have_their_data(store, curate):
+    series = _figures(curate, store, "--name", "an arena")
+    assert _of(series, "last_completed_timestamp_seconds", deployment="nightly") == 0
+    assert _of(series, "month_usd_total") == 0
+    assert _of(series, "waiting", what="log files that lost lines") == 0
+
+
+def test_a_folder_that_is_not_there_is_one_line(store, refused, tmp_path):
+    assert "cannot be written" in refused("status", store.root, "--out", tmp_path / "none" / "curate.prom")
+
+
+def _expressions() -> Iterator[str]:
+    rules = yaml.safe_load((FOLDER / "alerts.yaml").read_text("utf-8"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            assert rule.keys() >= {"alert", "expr", "labels", "annotations"} and rule["annotations"]["do"]
+            yield rule["expr"]
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"]) > 10
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
+            legends = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            known = {label for name in _names(target["expr"]) for label in FIGURES[name][1]} | {"store"}
+            assert legends <= known, target
+            yield target["expr"]
+
+
+def _names(expression: str) -> list[str]:
+    return re.findall(r"\bcurate_(\w+)", expression)
+
+
+def test_alerts_and_dashboard_ask_for_figures_labels_and_values_that_there_are(store, curate):
+    now = datetime.now(UTC)
+    _run(store, "nightly", now, "completed", StageReport(stage="read_logs", seconds=1.0, counts={"lines": 2}))
+    series = _figures(curate, store)
+    asked = set[str]()
+    for expression in _expressions():
+        for name, matchers in re.findall(r"\bcurate_(\w+)(?:{([^}]*)})?", expression):
+            asked.add(name)
+            _, labels = FIGURES[name]
+            for label, sign, value in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', matchers):
+                assert label in {"store", *labels}, expression
+                values = {dict(given).get(label) for figure, given in series if figure == f"curate_{name}"}
+                if label not in ("store", "outcome") and sign != "!=":
+                    matching = [
+                        each
+                        for each in values
+                        if each and re.fullmatch(value if sign == "=~" else re.escape(value), each)
+                    ]
+                    assert matching, expression
+    assert asked >= set(FIGURES) - {"releases", "last_run_timestamp_seconds"}
