@@ -126,11 +126,12 @@ def known_copies(
 
 def _digest(path: Path, size_bytes: int | None = None) -> str:
     """XXH3 of a file, or of its first bytes."""
-    digest, left = xxh3_128(), path.stat().st_size if size_bytes is None else size_bytes
+    digest = xxh3_128()
+    bytes_left = path.stat().st_size if size_bytes is None else size_bytes
     with path.open("rb", buffering=0) as stream:
-        while left and (content := stream.read(min(PIECE_BYTES, left))):
+        while bytes_left and (content := stream.read(min(PIECE_BYTES, bytes_left))):
             digest.update(content)
-            left -= len(content)
+            bytes_left -= len(content)
     return digest.hexdigest()
 
 
@@ -193,11 +194,11 @@ def _without_senders(value: Any) -> Any:
     """The value without keys about who sent it, and without texts that are an address."""
     if isinstance(value, dict):
         return {
-            key: each if key in _WRITTEN else _without_senders(each)
-            for key, each in value.items()
-            if key in _WRITTEN or not (_is_of_sender(key) or _is_address(each))
+            key: inner if key in _WRITTEN else _without_senders(inner)
+            for key, inner in value.items()
+            if key in _WRITTEN or not (_is_of_sender(key) or _is_address(inner))
         }
-    return [_without_senders(each) for each in value if not _is_address(each)] if isinstance(value, list) else value
+    return [_without_senders(inner) for inner in value if not _is_address(inner)] if isinstance(value, list) else value
 
 
 def _is_of_sender(key: str) -> bool:

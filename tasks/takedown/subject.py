@@ -217,11 +217,11 @@ def _names(schema: pl.Schema, columns: Mapping[str, Held], ids: Mapping[Held, fr
     """
     owners, shared, nobody = [pl.lit(False)], [pl.lit(False)], [pl.lit(True)]
     for column, kind in columns.items():
-        wanted = pl.lit(pl.Series(sorted(ids[kind]), dtype=pl.String).implode())
+        their_ids = pl.lit(pl.Series(sorted(ids[kind]), dtype=pl.String).implode())
         if isinstance(schema[column], pl.List):
-            is_theirs = pl.col(column).list.set_intersection(wanted).list.len() > 0
+            is_theirs = pl.col(column).list.set_intersection(their_ids).list.len() > 0
         else:
-            is_theirs = pl.col(column).is_in(wanted).fill_null(False)
+            is_theirs = pl.col(column).is_in(their_ids).fill_null(False)
         if kind is Held.PLACE:
             is_theirs &= pl.col("line").is_null()
         if kind in _OWNERS and not isinstance(schema[column], pl.List):
@@ -243,7 +243,7 @@ def _without_others(frame: pl.DataFrame, columns: Mapping[str, Held], ids: Mappi
         for column, kind in columns.items():
             value = row.get(column)
             if isinstance(value, list):
-                row[column] = [each for each in value if each in ids[kind]]
+                row[column] = [item_id for item_id in value if item_id in ids[kind]]
             elif value and value not in ids[kind] and kind is not Held.PLACE:
                 row[column] = ANOTHERS
         rows.append({name: value for name, value in row.items() if name not in _NOT_THEIRS})
@@ -295,9 +295,9 @@ class _Written:
         self.shown = dict[str, list[dict[str, Any]]]()
         """Conversations and votes as they are stored."""
 
-    def table(self, name: str, found: Iterator[_Rows]) -> None:
+    def table(self, name: str, pieces: Iterator[_Rows]) -> None:
         """Write the rows of a table, or of a file in releases or exports, with its images as files."""
-        for rows, left_out in found:
+        for rows, left_out in pieces:
             self.left_out += left_out
             if not rows:
                 continue
@@ -317,9 +317,9 @@ class _Written:
         if isinstance(value, dict):
             if isinstance(value.get("bytes"), bytes):
                 value = value | {"bytes": self._image(value["bytes"], value.get("image_id"))}
-            return {name: self._plain(each) for name, each in value.items()}
+            return {name: self._plain(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [self._plain(each) for each in value]
+            return [self._plain(inner) for inner in value]
         return value.hex() if isinstance(value, bytes) else value
 
     def _image(self, content: bytes, image_id: str | None) -> str:

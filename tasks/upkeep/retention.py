@@ -62,7 +62,7 @@ def release_days(store: Store, settings: Settings, now: datetime) -> list[Releas
             day=day,
             release=by_day[day][-1].version,
             attempts=len(by_day[day]),
-            kept=[f"{each.version} ({reasons[each.version] or 'goes'})" for each in reversed(by_day[day])],
+            kept=[f"{release.version} ({reasons[release.version] or 'goes'})" for release in reversed(by_day[day])],
         )
         for day in sorted(by_day, reverse=True)
     ]
@@ -90,33 +90,35 @@ def _made(store: Store) -> list[_Made]:
         made_at = started.get(version) or store.fs.modified(manifests[version])
         made.append(_Made(version, day_of_version(version) or made_at.date(), made_at))
     # A release whose run has no record any more is older than those that have one.
-    return sorted(made, key=lambda each: (each.version in started, each.made_at, each.version))
+    return sorted(made, key=lambda release: (release.version in started, release.made_at, release.version))
 
 
 def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]:
     """Version of a release with data -> why it stays; empty for one that goes, in the order in which they were made."""
     kept, made = settings.retention, _made(store)
-    last_of_day = {each.day: each.version for each in made}
-    last_of_month = {(each.day.year, each.day.month): last_of_day[each.day] for each in sorted(made, key=_by_day)}
+    last_of_day = {release.day: release.version for release in made}
+    last_of_month = {
+        (release.day.year, release.day.month): last_of_day[release.day] for release in sorted(made, key=_by_day)
+    }
     in_use = (settings.evaluate.bench_release or "").rstrip("/").rpartition("/")[2]
     published = {row.version for row in publications(store)}
-    newest = {each.version for each in made[-(kept.keep_releases or 1) :]}
+    newest = {release.version for release in made[-(kept.keep_releases or 1) :]}
     keeps_all = kept.keep_releases is None and not kept.thin_releases
 
-    def why(each: _Made) -> str:
+    def why(release: _Made) -> str:
         reasons = {
-            "on the Hub": each.version in published,
-            "its benchmark is in use": each.version == in_use,
-            "one of the newest": each.version in newest,
-            "the last of its month": kept.thin_releases and each.version in last_of_month.values(),
+            "on the Hub": release.version in published,
+            "its benchmark is in use": release.version == in_use,
+            "one of the newest": release.version in newest,
+            "the last of its month": kept.thin_releases and release.version in last_of_month.values(),
             "the last of its day": kept.thin_releases
-            and each.version == last_of_day[each.day]
-            and now - each.made_at < timedelta(days=DAILY_DAYS),
+            and release.version == last_of_day[release.day]
+            and now - release.made_at < timedelta(days=DAILY_DAYS),
             "nothing is removed": keeps_all,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
-    return {each.version: why(each) for each in made}
+    return {release.version: why(release) for release in made}
 
 
 def _by_day(release: _Made) -> tuple[date, datetime]:
