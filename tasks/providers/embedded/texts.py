@@ -1,7 +1,4 @@
-"""Language, tokens, named entities, refusals and offensive words of texts, and topic names from keywords.
-
-How many refusals are found: docs/privacy.md (benchmarks/refusal_quality.py).
-"""
+"""Language, tokens, named entities and offensive words of texts, and topic names from keywords."""
 
 import re
 import sys
@@ -195,25 +192,6 @@ def _without_torch() -> Iterator[None]:
     finally:
         if hidden:
             del sys.modules["torch"]
-
-
-OPENING_CHARACTERS = 300
-"""Length of the start, which alone is searched, because later apologies are usually about a detail."""
-_PART = re.compile(r"\{([^\W\d]+)\}")
-_REFUSALS: dict[str, Any] = read_yaml(Path(__file__).with_name("refusals.yaml"))
-_REFUSALS_VERSION, _PARTS = _REFUSALS.pop("version"), _REFUSALS.pop("parts")
-_REFUSAL_FORMS = [_PART.sub(lambda part: str(_PARTS[part[1]]), form) for forms in _REFUSALS.values() for form in forms]
-_DECLINES = re.compile("|".join(_REFUSAL_FORMS), re.I)
-
-
-class DecliningWords:
-    """Forms in which assistants decline, in nine languages (`refusals.yaml`)."""
-
-    version = f"words-{_REFUSALS_VERSION}-first{OPENING_CHARACTERS}"
-
-    def refuses(self, texts: Sequence[str]) -> list[bool]:
-        """Whether the start of each answer refuses."""
-        return [bool(_DECLINES.search(text[:OPENING_CHARACTERS])) for text in texts]
 
 
 _BREAKS = str.maketrans("\n\t\r", "   ")

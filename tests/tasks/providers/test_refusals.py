@@ -1,14 +1,17 @@
 """Refusals: by the embedded words as well as docs/privacy.md says, and by a language model of any vendor."""
 
 import json
+from pathlib import Path
+from random import Random
 
 import pytest
+import yaml
 
 from benchmarks.refusal_quality import found, written
 from tasks.prompts import load_prompt
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.texts import OPENING_CHARACTERS, DecliningWords
+from tasks.providers.embedded.refusals import OPENING_CHARACTERS, DecliningWords
 
 DECLINES = [
     "I'm sorry, but I can't identify people in pictures.", "I am really sorry, I am not able to help with that.",
@@ -52,6 +55,43 @@ def test_half_of_the_written_answers_which_no_form_was_made_with_is_told_in_ever
     assert f1 is not None and f1 >= 0.95  # 0.988 when measured
     of_language = [each for each in written() if each.language == language]
     assert (found(of_language).f1.value or 0) >= 0.95
+
+
+KINDS = yaml.safe_load(Path(__file__).with_name("refusal_kinds.yaml").read_text(encoding="utf-8"))
+"""Language -> parts of sentences; a refusal is an opening about a deed with a reason, a hedge one with an answer."""
+
+
+def _drawn(language, openings, ends, seed, number=12):
+    """Texts of two sentences; each opening is drawn about as often as every other."""
+    parts, chance = KINDS[language], Random(f"{seed} {language} {openings}")
+    joint = "" if language in ("zh", "ja") else " "
+    return [
+        joint.join((parts[openings][turn % len(parts[openings])], chance.choice(parts[ends])))
+        .replace("{deed}", chance.choice(parts["deeds"]))
+        for turn in range(number)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("language", KINDS)
+@pytest.mark.parametrize("openings", ["condemns", "judges", "clarifies", "opines"])
+def test_an_answer_that_condemns_judges_or_has_no_opinion_and_gives_reasons_is_a_refusal(language, openings, seed):
+    texts = _drawn(language, openings, "reasons", seed)
+    assert [text for text in texts if not refuses(text)] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("language", KINDS)
+@pytest.mark.parametrize("openings", ["condemns", "judges", "clarifies", "opines", "lacks"])
+def test_a_hedge_that_then_answers_is_no_refusal(language, openings, seed):
+    texts = _drawn(language, openings, "answers", seed)
+    assert [text for text in texts if refuses(text)] == []
+
+
+@pytest.mark.parametrize("language", KINDS)
+def test_an_answer_that_only_tells_of_laws_or_values_is_no_refusal(language):
+    texts = KINDS[language]["tells"]
+    assert [text for text in texts if refuses(text)] == []
 
 
 @pytest.fixture

