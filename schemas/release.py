@@ -46,7 +46,7 @@ class ReleasedCategories(Row):
     ocr: bool | None
     """Answering needs reading text in the image."""
     refusal: bool | None
-    """An answer declines to answer."""
+    """An answer declines to answer, on either side of a battle."""
 
 
 class ReleasedTaxonomy(Row):
@@ -132,6 +132,8 @@ class ReleasedBattle(Row):
     """model_a, model_b, tie or tie (bothbad)."""
     vote_reason: str | None = None
     """Why the voter chose so, in the voter's words; null when nothing was written or a rule withholds it."""
+    refused_by: str | None = None
+    """Whose answers decline: model_a, model_b, both or neither; null when it was not measured on both sides."""
     judge: str | None
     """Keyed hash of the voter, with the same key as user_id."""
     conversation_a: list[Message]

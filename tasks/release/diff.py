@@ -33,6 +33,7 @@ _DRAWN_ANEW = "the benchmark was drawn anew"
 _SIGNALS = {
     "language": ["language"],
     "categories": ["categories", "code", "refusal"],
+    "refused_by": ["refusal"],
     "conv_metadata": ["tokens", "markdown", "named_entities"],
 }
 """Released column -> signals that it is made of."""

@@ -200,19 +200,20 @@ class Gathered:
         messages = self._with_messages(sides.select("tstamp", "conversation_id").unique()).select(
             "conversation_id", "turns"
         )
-        # Each battle gets the messages of both sides, and length and style of their answers.
+        # Each battle gets the messages of both sides, and length, style and refusals of their answers.
         for letter in "ab":
             of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": f"turns_{letter}_side"})
             battles = battles.join(of_side, on=f"conversation_{letter}", maintain_order="left")
-            style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _STYLE]
+            style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _OF_SIDE]
             battles = battles.with_columns(style)
         # All else that is known of the left side is about the prompt, which both sides share.
-        prompt_names = [name for name in sides.columns if name not in {*battles.columns, *_STYLE}]
+        prompt_names = [name for name in sides.columns if name not in {*battles.columns, *_OF_SIDE}]
         prompt = [pl.col("side_a").struct.field(name) for name in prompt_names]
         return battles.with_columns(prompt)
 
 
-_STYLE = list(SideMetadata.model_fields)
+_OF_SIDE = [*SideMetadata.model_fields, "refusal"]
+"""Features of a side's answers; all others are about the prompt."""
 
 
 def conversation_weight(store: Store) -> float:
@@ -257,8 +258,9 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
 
     `kept`: battles with both conversations' columns, suffixed _a and _b.
     """
-    return kept.sort("tstamp", "battle_id").select(
-        *("image_ids", "model_a", "model_b", "vote_reason", "judge", "in_bench", *_PLACE),
+    either = kept.with_columns(refusal=pl.col("refusal_a") | pl.col("refusal_b"), refused_by=_refused_by())
+    return either.sort("tstamp", "battle_id").select(
+        *("image_ids", "model_a", "model_b", "vote_reason", "refused_by", "judge", "in_bench", *_PLACE),
         question_id="battle_id",
         winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
         conversation_a=_messages("turns_a_side"),
@@ -272,6 +274,14 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         taxonomy=pl.struct(TAXONOMY),
         is_preset=pl.col("preset_dataset").is_not_null(),
     )
+
+
+def _refused_by() -> pl.Expr:
+    """Whose answers decline: model_a, model_b, both or neither; null if one side's were not measured."""
+    by_a, by_b = pl.col("refusal_a"), pl.col("refusal_b")
+    of_a = pl.when(by_b).then(pl.lit("both")).otherwise(pl.lit("model_a"))
+    of_others = pl.when(by_b).then(pl.lit("model_b")).otherwise(pl.lit("neither"))
+    return pl.when(by_a.is_not_null() & by_b.is_not_null()).then(pl.when(by_a).then(of_a).otherwise(of_others))
 
 
 def _side(letter: str) -> pl.Expr:

@@ -241,7 +241,7 @@ def _answers(config: str, rows: pl.DataFrame) -> pl.DataFrame:
         rows.select(
             model=f"model_{side}",
             conversation=f"conversation_{side}",
-            refusal=pl.lit(None, pl.Boolean),  # released for the left side only
+            refusal=pl.lit(None, pl.Boolean),  # the report counts those of chat
             tokens=meta.field(side).struct.field("assistant_tokens"),
         )
         for side in ("a", "b")

@@ -37,7 +37,7 @@ COLUMNS = {
     "chat": """images:images conversation_id:text model:text num_turns:count conversation:messages language:text
         user_id:text tstamp:seconds is_preset:flag preset_dataset:text categories:categories topic:text
         topic_id:count""",
-    "battle": """question_id:text model_a:text model_b:text winner:text vote_reason:text judge:text
+    "battle": """question_id:text model_a:text model_b:text winner:text vote_reason:text refused_by:text judge:text
         conversation_a:messages conversation_b:messages num_turns:count anony:flag language:text tstamp:seconds
         images:images conv_metadata:metadata categories:categories taxonomy:taxonomy is_preset:flag in_bench:flag""",
     "bench": "question_id:text turns:messages images:images topic:text topic_id:count categories:categories",

@@ -11,7 +11,18 @@ from schemas.policy import Rename, policy_hash
 from tasks.release import gather
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.queries.released import days
-from tests.builders import NOON, conversation, decision, drawn_image, gathered_rows, image, measure_clean, store_with
+from tests.builders import (
+    NOON,
+    battle,
+    conversation,
+    decision,
+    drawn_image,
+    gathered_rows,
+    image,
+    measure_clean,
+    sides,
+    store_with,
+)
 from tests.small_store import HOSTILE_MODEL, POLICY, small_store
 from tests.tasks.bench.contamination.test_guard import ALIKE, alike_store
 
@@ -83,6 +94,26 @@ def test_what_was_not_measured_is_null_and_not_false(tmp_path):
     assert row["categories"]["is_code"] is False
     assert row["language"] == "unknown"
     assert row["topic"] is row["topic_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "either", "refused_by"),
+    [
+        (True, False, True, "model_a"), (False, True, True, "model_b"), (True, True, True, "both"),
+        (False, False, False, "neither"), (True, None, True, None), (None, False, None, None),
+    ],
+)  # fmt: skip
+def test_a_battle_says_whose_answers_decline(tmp_path, of_a, of_b, either, refused_by):
+    left, right = sides("b1", "Who is it?", "No name.", image_ids=[drawn_image().image_id])
+    right = right.model_copy(update={"turns": conversation("x", "Who is it?", "A friend.").turns})
+    vote = battle(left, right)
+    kept = [decision(item) for item in (left, right, vote)]
+    store = store_with(tmp_path, conversations=[left, right], battles=[vote], decisions=kept, images=[image()])
+    said = {left.turns[-1].text_id: of_a, right.turns[-1].text_id: of_b}
+    facts = {name: None if refuses is None else {"refusal": refuses} for name, refuses in said.items()}
+    measure_clean(store, [left, right], refusal=facts)
+    (row,) = gathered_rows(store).rows["battle"].to_dicts()
+    assert (row["categories"]["refusal"], row["refused_by"]) == (either, refused_by)
 
 
 def test_languages_are_spelled_as_english_names():
