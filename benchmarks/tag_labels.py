@@ -52,6 +52,19 @@ def labelled(data: Path) -> list[Labelled]:
     ]
 
 
+def unseen(data: Path) -> list[Labelled]:
+    """The pairs of `tag-labels`, labelled by one annotator who made no rule; no rule was made with them."""
+    return [
+        Labelled(
+            f"tag-labels/{number}",
+            row["prompt"],
+            data / "tag-labels" / row["image"],
+            {tag: said for tag, said in row["labels"].items() if said is not None},
+        )
+        for number, row in enumerate(_lines(data / "tag-labels" / "labels.jsonl"))
+    ]
+
+
 def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -67,12 +80,15 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _math(folder: Path) -> Iterator[Labelled]:
-    """Competition problems, asked as arenas log them: the question, then its options."""
+    """Competition problems, asked as arenas log them: the question, then its options.
+
+    Most images are figures without the question, which are no homework; nobody said which are.
+    """
     for row in _lines(folder / "questions.jsonl"):
         options = " ".join(f"({letter}) {text}" for letter, text in zip("ABCDE", row["options"], strict=False))
         question = f"{row['question'].replace('<image1>', '').strip()}\n{options}".strip()
         no = dict.fromkeys(("captioning", "creative_writing"), False)
-        yield Labelled(f"mathv/{row['id']}", question, folder / row["image"], {"homework": True, **no})
+        yield Labelled(f"mathv/{row['id']}", question, folder / row["image"], no)
 
 
 def _images(data: Path) -> Iterator[Labelled]:

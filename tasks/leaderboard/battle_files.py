@@ -16,6 +16,7 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
+from tasks.runtime.identity import ASKS_IDENTITY
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads, raw_rows
 from tasks.runtime.progress import tell
 from tasks.runtime.times import read_times, unwrapped
@@ -411,7 +412,6 @@ _READERS: dict[str, Callable[[Path, Set[str]], pl.DataFrame]] = {
 }
 
 
-_ASKS: list[str] = read_yaml(Path(__file__).with_name("asks_identity.yaml"))["asks_identity"]
 WORDS_MIN = 3
 """Texts of fewer different words are like many others."""
 
@@ -427,7 +427,7 @@ def sorted_words(text: pl.Expr) -> pl.Expr:
 
 def asks_identity(text: pl.Expr) -> pl.Expr:
     """Whether a text asks which model answers, in one of the languages of `asks_identity.yaml`."""
-    return text.str.contains("(?i)" + "|".join(_ASKS))
+    return text.str.contains("(?i)" + ASKS_IDENTITY)
 
 
 def wording(prompt: pl.Series | None, reason: pl.Series | None) -> list[pl.Series]:

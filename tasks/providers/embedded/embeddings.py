@@ -59,6 +59,11 @@ SENTENCES_MAX = 8
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
+def sentences_of(text: str) -> list[str]:
+    """The sentences and lines of a text that are not blank."""
+    return [sentence for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+
+
 class NearestExamples:
     """Cosines of the sentences of a prompt to the nearest example of each class."""
 
@@ -69,18 +74,18 @@ class NearestExamples:
         self._examples: Mapping[str, list[str]] = content
         self._vectors: dict[str, Vectors] = {}
 
-    def cosines_of_sentences(self, prompt: str) -> list[dict[str, float]]:
-        """Class -> cosine, -1 to 1, to its nearest example, of each of the first sentences of the prompt."""
+    def cosines_of_sentences(self, prompt: str) -> dict[str, dict[str, float]]:
+        """Each of the first sentences of the prompt -> class -> cosine, -1 to 1, to its nearest example."""
         if not self._vectors:
             self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
         start = prompt[:PROMPT_CHARACTERS]
-        sentences = [each for each in _SENTENCE_END.split(start) if each.strip()][:SENTENCES_MAX]
-        embedded = sentence_encoder().embed_texts(sentences or [start])
+        sentences = sentences_of(start)[:SENTENCES_MAX] or [start]
+        embedded = sentence_encoder().embed_texts(sentences)
         with one_blas_thread():
-            return [
-                {name: float(np.max(examples @ vector)) for name, examples in self._vectors.items()}
-                for vector in embedded
-            ]
+            return {
+                sentence: {name: float(np.max(examples @ vector)) for name, examples in self._vectors.items()}
+                for sentence, vector in zip(sentences, embedded, strict=True)
+            }
 
 
 Tensor = npt.NDArray[Any]

@@ -24,8 +24,10 @@ from tasks.providers.embedded.embeddings import (
     PROMPT_CHARACTERS,
     NearestExamples,
     class_probabilities,
+    sentences_of,
 )
 from tasks.providers.embedded.texts import FastTextAndCld2
+from tasks.runtime.identity import ASKS_IDENTITY
 from tasks.runtime.untrusted import read_yaml
 
 COSINE_MIN, COSINE_MARGIN, OTHER_MARGIN = 0.5, 0.03, 0.03
@@ -38,10 +40,15 @@ DOMAIN_PROBABILITY_MIN = 0.6
 """Least probability of a subdomain's ImageNet classes together."""
 TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
 """With at least this much text an image is a page, sign or receipt, not a drawing with labels."""
+TASK_CHARACTERS_MIN = 12
+"""With fewer characters an image holds no written task."""
 SMALL_AREA, LARGE_AREA, NOISE_CHARACTERS = 0.02, 0.5, 10
 """Text on less of an image is incidental; fewer characters on more of it are shapes misread."""
 KNOWN_LANGUAGES = {"ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "unknown", "zh"}
 """Languages that the sentence encoder knows; a text too short for a language is taken for one of them."""
+_IDENTITY = re.compile(ASKS_IDENTITY, re.I)
+_OF_A_THING = re.compile(r"(?:what|which) (?:model|version) is this", re.I)
+"""Asks about the car in the image, not about who answers."""
 _OF_PROMPT = ("captioning", "creative_writing", "entity_recognition", "humor")
 _HERE = Path(__file__).parent
 
@@ -55,7 +62,9 @@ class WordsAndLayout:
     def __init__(self) -> None:
         words: dict[str, Any] = read_yaml(_HERE / "category_words.yaml")
         self._asks = {name: _any_of(forms) for name, forms in words["asks"].items()}
-        self._exercise = _any_of(words["exercise"])
+        self._exercise, self._task = (
+            re.compile("|".join(words[name]), re.I | re.S | re.M) for name in ("exercise", "task")
+        )
         self._examples = NearestExamples(_HERE / "categories.yaml")
         self._languages = FastTextAndCld2()
         self.version = (
@@ -76,22 +85,46 @@ class WordsAndLayout:
         return Categories(**dict.fromkeys(TAGS) | dict.fromkeys(("diagram", "homework", "ocr"), False) | known)
 
     def _is_exercise(self, document: Document) -> bool | None:
-        """Whether an image shows an exercise, by its text, else by its vector, whatever the prompt is."""
+        """Whether an image shows a written task of an exercise, whatever the prompt is.
+
+        A figure without one is none, however much it looks like a textbook's. Null where an image looks so and text is
+        read in it, but no task.
+        """
         if self._exercise.search(document.image_text):
             return True
+        if len("".join(document.image_text.split())) < TASK_CHARACTERS_MIN:
+            return False
         probability = kind_probability("homework", document.image_vectors)
-        return None if probability is None else probability >= PROBABILITY_MIN
+        if probability is None or probability < PROBABILITY_MIN:
+            return False
+        return True if self._task.search(document.image_text) else None
 
     def _asked(self, prompt: str) -> dict[str, bool | None]:
         """Whether words or nearest examples ask for each category; null in languages of which neither knows enough."""
+        prompt = without_identity(prompt)
         named = {name for name, form in self._asks.items() if form.search(prompt)}
-        for cosines in self._examples.cosines_of_sentences(prompt) if prompt.strip() else ():
+        nearest = self._examples.cosines_of_sentences(prompt) if prompt.strip() else {}
+        for sentence, cosines in nearest.items():
+            if not asks_which(sentence):
+                cosines.pop("entity_recognition")
             other = cosines.pop("other")
             least = max(COSINE_MIN, max(cosines.values()) - COSINE_MARGIN, other + OTHER_MARGIN)
             named |= {name for name, cosine in cosines.items() if cosine >= least}
         (language,) = self._languages.identify([prompt])
         no = False if language.language in KNOWN_LANGUAGES else None
         return {name: True if name in named else no for name in (*_OF_PROMPT, "ocr")}
+
+
+def without_identity(prompt: str) -> str:
+    """The prompt without sentences that ask which model answers, since they ask nothing about an image."""
+    matches = {sentence: _IDENTITY.search(sentence) for sentence in sentences_of(prompt)}
+    left_out = [sentence for sentence, match in matches.items() if match and not _OF_A_THING.fullmatch(match[0])]
+    return " ".join(sentence for sentence in matches if sentence not in left_out) if left_out else prompt
+
+
+def asks_which(sentence: str) -> bool:
+    """Whether a sentence asks who, what, which, where or for a name; "Would this fit in a car?" does not."""
+    return bool(_ASKS_WHICH.search(sentence))
 
 
 def _is_diagram(document: Document) -> bool | None:
@@ -137,6 +170,9 @@ def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(forms), re.I | re.S)
 
 
+_ASKS_WHICH = _any_of(read_yaml(_HERE / "category_words.yaml")["asks_which"])
+
+
 _WORDS: dict[str, Any] = read_yaml(_HERE / "criteria_words.yaml")
 _FORMS = {name: re.compile("|".join(forms), re.I | re.M) for name, forms in _WORDS.items() if name != "version"}
 LONG_WORDS, DETAILED_WORDS = 60, 14
@@ -170,6 +206,8 @@ def _judge(prompt: str) -> Criteria:
     )
 
 
+WHICH_IS_ASKED = {f"Recognition / {kind} Recognition" for kind in ("Brand", "Face", "Location", "Species", "Artistic")}
+"""Question categories of sentences that ask who, what, which or where alone."""
 Words = list[tuple[str, re.Pattern[str]]]
 
 
@@ -204,7 +242,7 @@ class NearestPlace:
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Taxonomy:
-        prompt = document.prompt[:PROMPT_CHARACTERS]
+        prompt = without_identity(document.prompt[:PROMPT_CHARACTERS])
         named = (_named(self._words["image"], prompt) if prompt.strip() else None) if document.image_count else None
         shown = self._shown(document.image_vectors) or domain(document.image_vectors) if document.image_count else None
         return placed(self._asked(document, prompt) if prompt.strip() else None, shown or named)
@@ -212,7 +250,9 @@ class NearestPlace:
     def _asked(self, document: Document, prompt: str) -> str | None:
         """By the nearest example of any sentence, else by words; what is asked about an exercise is to solve it."""
         scores: dict[str, float] = {}
-        for cosines in self._question.cosines_of_sentences(prompt):
+        for sentence, cosines in self._question.cosines_of_sentences(prompt).items():
+            if not asks_which(sentence):
+                cosines = {name: cosine for name, cosine in cosines.items() if name not in WHICH_IS_ASKED}
             scores = {name: max(cosine, scores.get(name, -1.0)) for name, cosine in cosines.items()}
         nearest = _nearest(scores, COSINE_MIN)
         exercise = (kind_probability("homework", document.image_vectors) or 0.0) >= PROBABILITY_MIN

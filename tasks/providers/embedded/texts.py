@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +16,6 @@ from schemas.signals import Language, Moderation
 from tasks.providers.capabilities import TopicEvidence
 from tasks.providers.embedded.embeddings import SentenceEncoder, sentence_encoder
 from tasks.runtime.parallel import one_blas_thread
-from tasks.runtime.untrusted import read_yaml
 
 if TYPE_CHECKING:
     import bpe_openai

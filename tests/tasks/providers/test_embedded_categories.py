@@ -15,9 +15,10 @@ import pytest
 from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
+from tasks.providers.embedded import labels
 from tasks.providers.embedded.labels import NearestPlace
 from tasks.signals.loose_files import document_of
-from tests.places import DATA, needs_data
+from tests.places import DATA, ROOT, needs_data
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,42 @@ def test_homework_is_what_the_image_shows_whatever_the_words_are(tagger, documen
         assert "homework" in _tags(tagger, _showing(document, prompt, exercise))
         assert "homework" in _tags(tagger, _showing(document, prompt, "Holiday photos", exercise))
     receipt = _showing(document, f"Solve 2x + 3 = 7. {prompt}", "butter 4.65\nTOTAL 96.92")
-    assert tagger.tag([receipt])[0].homework is None  # without a vector, a bare figure could be shown
+    assert tagger.tag([receipt])[0].homework is False
     assert tagger.tag([document("Solve 2x + 3 = 7. (A) 1 (B) 2 (C) 3")])[0].homework is False
+
+
+NO_TASK = [
+    "A B C x 8 cm 6 cm", "(a) before (b) after (c) both", "A. Smith\nB. Jones", "The dog ate my homework",
+    "These results show that the method works.", "Name: Ann Doe\nBorn: 1 May", "butter 4.65\nTOTAL 96.92",
+    "Notes of Monday: a circle has the area of pi r squared.", "STOP", "",
+]  # fmt: skip
+TASKS = [
+    "7. Calculate the area of the shaded part.", "Which is largest?\n(A) 3\n(B) 4\n(C) 5", "Show your work.",
+    "Fill in the blank: the cat ___ on the mat.", "12 + 5 = ?", "Tim has 12 apples and eats 5. How many are left?",
+    "Berechne den Umfang des Kreises.", "Ergänze die Lücken.", "Calcule l'aire du triangle.", "Resuelve la ecuación.",
+    "解方程 2x = 6", "次の式を計算しなさい。",
+]  # fmt: skip
+
+
+def _looks_like(kind):
+    """A vector of an image that the shipped weights take for the kind."""
+    weights = labels._weights()[kind][1:]
+    return np.asarray(20 * weights / np.linalg.norm(weights), np.float32)
+
+
+@pytest.mark.parametrize("text", TASKS)
+def test_a_written_task_in_an_image_is_homework_whatever_else_it_looks_like(tagger, document, text):
+    assert tagger.tag([_showing(document, "What is this?", text)])[0].homework is True
+
+
+@pytest.mark.parametrize("text", NO_TASK)
+def test_a_figure_or_page_without_a_task_is_no_homework_however_it_looks(tagger, document, text):
+    shown = _showing(document, "Solve 2x + 3 = 7.", text)
+    assert tagger.tag([shown])[0].homework is False
+    drawn = replace(shown, image_vectors=(_looks_like("homework"),))
+    assert tagger.tag([drawn])[0].homework is not True
+    asks = replace(drawn, image_text=f"{text}\nWhich of them is the longest one?")
+    assert tagger.tag([asks])[0].homework is True
 
 
 @pytest.mark.parametrize(
@@ -155,6 +190,72 @@ def _domains(document, files, prompt="What is this?"):
     images = [open_image(file.read_bytes()) for file in files]
     shown = [replace(document(prompt), image_count=1, image_vectors=(vector,)) for vector in embed(images)]
     return [place.image_subdomain for place in NearestPlace().tag(shown)]
+
+
+def _told_in_docs(tag):
+    """The cases of a tag that docs/models.md shows: those that have it, then those that do not."""
+    part = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition(f"**`{tag}`**")[2]
+    lines = [line.strip("| ").split(" | ") for line in part.split("\n\n")[1].splitlines()[2:]]
+    return [yes for yes, _ in lines], [no for _, no in lines]
+
+
+def test_the_shown_cases_of_entity_recognition_are_tagged_as_they_say(tagger, document):
+    yes, no = _told_in_docs("entity_recognition")
+    assert len(yes) == len(no) == 5
+    said = [tags.entity_recognition for tags in tagger.tag([document(prompt) for prompt in (*yes, *no)])]
+    assert said == [True] * 5 + [False] * 5
+
+
+ASKED = {  # language -> forms of a question that name something, and things
+    "en": (["Which {} is this?", "What is the name of this {}?"], ["comet", "castle", "breed of dog", "painting"]),
+    "de": (["Welches {} ist das?", "Wie heißt dieses {}?"], ["Gebäude", "Gemälde", "Schloss", "Tier"]),
+    "fr": (["Quel {} est-ce ?", "Comment s'appelle ce {} ?"], ["monument", "château", "tableau", "animal"]),
+    "es": (["¿Qué {} es este?", "¿Cómo se llama este {}?"], ["monumento", "castillo", "cuadro", "animal"]),
+    "zh": (["这是哪个{}？", "这个{}叫什么名字？"], ["城市", "品牌", "星球", "景点"]),
+    "ja": (["これは何という{}ですか？", "この{}の名前は何ですか？"], ["建物", "天体", "花", "動物"]),
+}
+NOT_ASKED = [
+    "Which model are you?",
+    "Who made you?",
+    "Are you GPT or Claude?",
+    "Would this fit in a small car?",
+    "Welches Modell bist du?",
+    "Passt das in ein kleines Auto?",
+    "Quel modèle es-tu ?",
+    "Est-ce que cela tient dans une petite voiture ?",
+    "¿Qué modelo eres?",
+    "¿Cabe esto en un coche pequeño?",
+    "你是什么模型？",
+    "这个能放进小汽车里吗？",
+    "あなたはどのモデルですか？",
+    "これは小さな車に入りますか？",
+    "Welche Farbe hat das Auto?",
+    "De quelle couleur est la voiture ?",
+    "車は何色ですか？",
+    "车是什么颜色的？",
+    "¿De qué color es el coche?",
+]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("language", ASKED)
+def test_a_question_for_a_name_is_entity_recognition_in_every_language(tagger, document, language, seed):
+    forms, things = ASKED[language]
+    chance = Random(f"{seed} {language}")
+    prompts = [chance.choice(forms).format(chance.choice(things)) for _ in range(6)]
+    assert [each for each, tags in zip(prompts, tagger.tag([*map(document, prompts)]), strict=True)
+            if not tags.entity_recognition] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("prompt", NOT_ASKED)
+def test_neither_the_models_identity_nor_a_property_is_an_entity_or_a_brand(tagger, document, prompt):
+    assert tagger.tag([document(prompt)])[0].entity_recognition is False
+    assert NearestPlace().tag([document(prompt)])[0].question_subcategory != "Brand Recognition"
+
+
+def test_a_question_about_the_image_beside_one_about_the_model_counts(tagger, document):
+    assert tagger.tag([document("Which model are you? Which castle is this?")])[0].entity_recognition is True
+    assert tagger.tag([document("What model is this?")])[0].entity_recognition is True
 
 
 def test_what_is_this_names_no_image_domain(document):
