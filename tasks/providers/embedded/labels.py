@@ -143,7 +143,7 @@ def _needs_reading(document: Document, known: Mapping[str, bool | None]) -> bool
     noise = document.text_area_fraction >= LARGE_AREA and len(characters) < NOISE_CHARACTERS
     if len(characters) < 2 or noise:
         return False
-    if known["homework"]:
+    if known["homework"] is not False:  # text beside a figure of an exercise is its labels, and matters
         return True
     read, told = (set(re.findall(r"\w{2,}", text.lower())) for text in (document.image_text, document.prompt))
     if read and read <= told:
