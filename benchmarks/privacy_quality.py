@@ -38,8 +38,8 @@ from tasks.policy.rules import MEASURED_ON, STOPS, fires
 from tasks.providers import Providers
 from tasks.providers.capabilities import PiiFinder
 from tasks.providers.embedded import image_text
+from tasks.runtime.shares import clopper_pearson
 from tasks.signals.registry import signal_of
-from tasks.signals.tag_evaluation import clopper_pearson
 
 TYPES = {
     "EMAIL_ADDRESS": "email",
@@ -131,7 +131,7 @@ def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[s
     rows = []
     for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in IMAGES):
         name = file.relative_to(data).as_posix()
-        if name.startswith("arena-logs"):  # copies of the others
+        if name.startswith(("arena-logs", "tag-labels")):  # copies of the others; faces in them are not labelled
             continue
         try:
             image = open_image(file.read_bytes())

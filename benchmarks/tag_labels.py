@@ -146,6 +146,15 @@ def _texts(folder: Path) -> Iterator[Labelled]:
         yield Labelled(f"visit/{row['id']}", row["instruction"], None, _visit_tags(row["instruction_category"]))
 
 
+def visit_prompts(data: Path) -> dict[str, str]:
+    """Distinct prompt of VisIT-Bench -> its half; `tuning` if any of its items is of that half."""
+    halves: dict[str, str] = {}
+    for row in _lines(data / "text-categories" / "visit-bench-even.jsonl"):
+        half = "held_out" if Labelled(f"visit/{row['id']}", "", None, {}).held_out else "tuning"
+        halves[row["instruction"]] = "tuning" if "tuning" in (half, halves.get(row["instruction"])) else "held_out"
+    return halves
+
+
 def _visit_tags(family: str) -> dict[str, bool]:
     """Instructions about images that are not here: what their wording alone tells."""
     known = _notes()["visit"]

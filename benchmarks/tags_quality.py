@@ -25,11 +25,12 @@ from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded import labels
-from tasks.providers.embedded.labels import DOMAINS
+from tasks.providers.embedded.labels import DOMAINS, WordsAndLayout
 from tasks.runtime.progress import progress
+from tasks.runtime.shares import clopper_pearson
 from tasks.signals.loose_files import document_of
 from tasks.signals.rules.texts import code
-from tasks.signals.tag_evaluation import Said, agreements, clopper_pearson, disagreements
+from tasks.signals.tag_evaluation import Said, agreements, disagreements
 
 GOAL_F1 = 0.8
 PENALTY, SAME_IMAGE = 10.0, 0.97
@@ -60,8 +61,8 @@ def documents_of(items: Sequence[Labelled], providers: Providers, read_text: boo
 
 
 def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[str, dict[str, Said]]:
-    """What the embedded taggers say, and the code rule of the prompt and of the text in its images."""
-    tags, placed = Providers()["categories"].tag(documents), Providers()["taxonomy"].tag(documents)
+    """What the embedded taggers find, before `known_tags` limits it, and the code rule."""
+    tags, placed = WordsAndLayout().tag(documents), Providers()["taxonomy"].tag(documents)
     shown = [code(document.prompt).is_code or code(document.image_text).is_code for document in documents]
     return {
         each.item: {**said.model_dump(), **place.model_dump(), "code": is_code}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.embedded_figures import StatedFigure
 from schemas.items.conversation import ShownImage
 from schemas.row import Float32, Int32, Row
 
@@ -360,8 +361,10 @@ class Manifest(Row):
     """Version of the Parquet layout: equal rows with the same layout give identical Parquet files."""
     embedded_providers: list[str]
     """Capabilities measured by an embedded stand-in for a production provider; published only if each is accepted."""
-    embedded_recall: dict[str, str] = {}
-    """Each of them -> what it was measured to find when the release was made."""
+    embedded_figures: dict[str, list[StatedFigure]] = {}
+    """Each of them -> what it was measured to find when the release was made, by kind of material."""
+    limited_tags: dict[str, str] = {}
+    """Embedded tag that does not say all that its rule finds -> what it says, and why."""
     providers: dict[str, str]
     """Capability -> provider."""
     signal_versions: dict[str, str]

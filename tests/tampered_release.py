@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.providers.embedded_figures import stated
 from tasks.release.build import released_files, seal
 from tasks.release.checks.card import wrong_sections
 from tasks.release.dataset_card import card_sections
@@ -65,11 +66,16 @@ def section_problems(release: Path, prompts: int, parts: Sequence[ReleasePart], 
     return list(wrong_sections(card, card_sections(release, prompts, parts), parts, layout))
 
 
+MEASURED = "## What the embedded models were measured to find"
+
+
 def as_production(release: Path) -> None:
     """Change manifest, card and report so that they name production providers."""
-    write_manifest(release, embedded_providers=[], embedded_recall={})
+    write_manifest(release, embedded_providers=[], embedded_figures={})
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
+    card = card[:begin] + card[end:]
+    begin, end = card.index(MEASURED), card.index("## Columns")
     (release / "README.md").write_text(card[:begin] + card[end:], encoding="utf-8")
     report = release / "report" / "index.html"
     if report.is_file():
@@ -78,11 +84,19 @@ def as_production(release: Path) -> None:
     reseal(release)
 
 
-def stand_ins_notice(names: Sequence[str], recall: Mapping[str, str]) -> str:
-    """What the card says of stand-ins above its first sentence; `recall`: what some were measured to find."""
+def stood_in_by(release: Path, names: Sequence[str], measured: bool = True) -> None:
+    """Change manifest and card of a release without stand-ins so that these are its own; `measured`: with figures."""
+    figures = {name: [line.model_dump() for line in stated(name)] for name in names} if measured else {}
+    write_manifest(release, embedded_providers=list(names), embedded_figures=figures)
     accepted = "It is published only if each is accepted by name\n> (`curate publish --accept-embedded`)."
-    found = [f"> * {name}: {figure}" for name, figure in recall.items()]
-    return "\n".join([f"> **Built with embedded stand-ins** ({', '.join(names)}). {accepted}", *found, "", ""])
+    notice = f"> **Built with embedded stand-ins** ({', '.join(names)}). {accepted}"
+    card_says(release, "Version 1.0.0 of", f"{notice}\n\nVersion 1.0.0 of")
+    if measured:
+        head = ("model", "share", "on material that its rule was made with", "on material that it was not made with")
+        cells = [head, ["---"] * 4, *((name, *line.values()) for name, of in figures.items() for line in of)]
+        rows = "\n".join(f"| {' | '.join(line)} |" for line in cells)
+        text = f"{MEASURED}\n\n{rows}\n\nBrackets hold 95 % intervals.\n\n## Columns\n"
+        card_says(release, "## Columns\n", text)
 
 
 def card_says(release: Path, old: str, new: str) -> None:

@@ -66,6 +66,9 @@ def evaluate(
         print_estimates(costs, settings, err=True)
     with one_ledger(settings.budget_usd, settings.prices):
         sides = compared.sides(datetime.now(UTC))
+    for name, labels in zip((tagger, reference), compared.labels, strict=True):
+        if sides.prompts and (apart := len((labels or {}).keys() - sides.prompts.keys())):
+            note(f"note: {name!r}: {apart:,} of {len(labels or {}):,} ids are of no document here; they are left out")
     tags = [tag for tag in labels_of_signal(signal) if any(tag in said for said in sides.reference.values())]
     rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):

@@ -24,10 +24,11 @@ from schemas.policy import Extension, Policy, Rule
 from schemas.row import Row, arrow_schema, described_columns, inner_rows
 from schemas.settings import Settings
 from schemas.tables import SIGNALS, TABLES
+from schemas.tags import TAGS
 from tasks.policy import SHIPPED
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
-from tasks.providers import EMBEDDED_RECALL
+from tasks.providers.embedded_figures import FIGURES, stated, tag_answers
 from tasks.release.registered import RELEASED_TABLES
 from tasks.storage.tables import frame_schema
 
@@ -131,7 +132,22 @@ def measured_figures() -> str:
     parts = {
         "PEERS": table(("benchmark", "n", "ours, s", "peer", "peer, s", "ratio"), map(_beside, beside)),
         "OTHERS": table(("benchmark", "n", "figures"), ((r["bench"], f"{r['n']:,}", _rest(r)) for r in others)),
-        "RECALL": table(("capability", "measured"), ((f"`{name}`", line) for name, line in EMBEDDED_RECALL.items())),
+        "TAGS": table(("tag", "says"), ((f"`{tag}`", tag_answers(tag)) for tag in TAGS)),
+        "MATERIALS": table(
+            ("material", "what it is", "who labelled it", "a rule was made with it", "command"),
+            (
+                (name, each.about, each.labelled_by, "yes" if each.made_with else "no", f"`{each.command}`")
+                for name, each in FIGURES.materials.items()
+            ),
+        ),
+        "FOUND": table(
+            ("model", "share", "on material that its rule was made with", "on material that it was not made with"),
+            (
+                (f"`{name}`", *line.model_dump().values())
+                for name in dict.fromkeys((*(each.of for each in FIGURES.figures), *FIGURES.notes))
+                for line in stated(name)
+            ),
+        ),
     }
     return page_with("figures.md", parts)
 

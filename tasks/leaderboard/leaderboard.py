@@ -29,6 +29,8 @@ from tasks.storage.queries.bench import place_on_board
 
 FEW_BATTLES = 100
 """Models with fewer battles are flagged, as in VisionArena Fig. 7, and do not set the mean of a board."""
+UNKNOWN_MAX = 0.5
+"""Share of battles of which a category may be unknown for a board that nobody asked for by name."""
 OVERALL = "overall"
 CATEGORY = "category:"
 """Prefix of the bool columns of categories, and of their slices."""
@@ -78,6 +80,17 @@ def slice_masks(battles: pl.DataFrame) -> dict[str, Mask]:
     masks = {name: battles.select(chosen.alias("chosen")).to_series() for name, chosen in slices.items()}
     whole = {name: np.resize(mask.to_numpy(), battles.height) for name, mask in masks.items()}
     return {name: mask for name, mask in whole.items() if mask.any()}
+
+
+def unknown_shares(battles: pl.DataFrame) -> dict[str, float]:
+    """Category's slice -> share of the battles of which nobody knows whether they are in it; 0 without battles."""
+    names = [name for name in battles.columns if name.startswith(CATEGORY)]
+    return {name: battles[name].null_count() / max(battles.height, 1) for name in names}
+
+
+def default_slices(battles: pl.DataFrame, unknown: Mapping[str, float]) -> dict[str, Mask]:
+    """`slice_masks` without categories that are `unknown_shares` of most battles: a board of them would be of a few."""
+    return {name: mask for name, mask in slice_masks(battles).items() if unknown.get(name, 0) <= UNKNOWN_MAX}
 
 
 @one_blas_thread()

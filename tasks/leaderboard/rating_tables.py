@@ -26,7 +26,16 @@ from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.fragility import fragility, styled_fragility
-from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate_slice, slice_boards, slice_masks
+from tasks.leaderboard.leaderboard import (
+    OVERALL,
+    UNKNOWN_MAX,
+    default_slices,
+    leaderboard,
+    rate_slice,
+    slice_boards,
+    slice_masks,
+    unknown_shares,
+)
 from tasks.leaderboard.records import (
     elo_ratings,
     outlier_judges,
@@ -95,6 +104,11 @@ class RatingTables:
                 yield f"the table has no {' and no '.join(gone)}: {rule} of the policy leaves no vote out"
         if WITHOUT_SUSPECTS in self.slices and "judge" not in columns:
             yield f"the table names no voters (column judge): {WITHOUT_SUSPECTS} has all votes"
+        for name, share in self._unknown.items():
+            if share and name in self.slices:
+                yield f"{name}: unknown of {share:.0%} of the battles, which are not on its board"
+            elif share > UNKNOWN_MAX and ALL_SLICES in self.slices:
+                yield f"{name}: unknown of {share:.0%} of the battles, so it has no board"
         if table == SUSPECTS:
             yield from lacking(self.battles)
         if table == FRAGILITY and "question_id" not in columns:
@@ -181,7 +195,9 @@ class RatingTables:
     @property
     def shares(self) -> list[VoteShare]:
         """Vote shares of the chosen slices, by default of every slice."""
-        return vote_shares(self.valid, self._chosen(self.valid) if self.slices else slice_masks(self.valid))
+        return vote_shares(
+            self.valid, self._chosen(self.valid) if self.slices else default_slices(self.valid, self._unknown)
+        )
 
     @cached_property
     def fragility(self) -> list[Fragility]:
@@ -193,7 +209,7 @@ class RatingTables:
     @property
     def plan(self) -> list[PlannedVotes]:
         """Votes that the chosen slices still need; by default overall, and in sum each language and category."""
-        known, chosen = slice_masks(self.rated), self._chosen(self.rated)
+        known, chosen = default_slices(self.rated, self._unknown), self._chosen(self.rated)
         rows = [row for name, mask in chosen.items() for row in separations(self.rated.filter(mask), name)]
         return [*rows, *boards_wanted(self.rated, chosen if self.slices else known, in_all=not self.slices)]
 
@@ -251,13 +267,18 @@ class RatingTables:
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
-        known = slice_masks(battles)
-        if WITHOUT_SUSPECTS in self.slices or (ALL_SLICES in self.slices and self.suspects):
+        every = ALL_SLICES in self.slices
+        known = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
+        if WITHOUT_SUSPECTS in self.slices or (every and self.suspects):
             known[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
         unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
         if unknown:
             raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
-        return known if ALL_SLICES in self.slices else {n: known[n] for n in self.slices or (OVERALL,) if n in known}
+        return known if every else {n: known[n] for n in self.slices or (OVERALL,) if n in known}
+
+    @cached_property
+    def _unknown(self) -> dict[str, float]:
+        return unknown_shares(self.battles)
 
     def _unsuspected(self, battles: pl.DataFrame) -> pl.Series:
         """Whether a vote, bool (battles,), is of nobody among the suspects."""

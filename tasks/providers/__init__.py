@@ -31,8 +31,6 @@ Work = Callable[[Sequence[Any]], Sequence[Any]]
 EMBEDDED = "embedded"
 PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("providers.yaml"))
 """Capability -> provider name -> import path of its class."""
-EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_recall.yaml"))
-"""Capability with a stand-in -> what its embedded model was measured to find, one line."""
 OPTIONAL = frozenset({"criteria", "objects"})
 """Capabilities whose embedded model has no released column: it is in the manifest but does not block publishing."""
 

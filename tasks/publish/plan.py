@@ -15,6 +15,7 @@ from schemas.policy import Policy
 from schemas.publication import ReleaseDiff, RepoUpload, UploadPlan
 from schemas.release import Manifest
 from schemas.run import Funnel
+from tasks.providers.embedded_figures import NO_FIGURE
 from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous
 from tasks.release.build import (
@@ -197,7 +198,7 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None, parts: P
     """Counts, licence, the funnel, and the difference to the version published before."""
     manifest = read_manifest(release)
     for name in plan.accepted_embedded:
-        yield f"accepted: embedded {name}: {manifest.embedded_recall.get(name, 'recall not measured')}"
+        yield from (f"accepted: embedded {name}: {line}" for line in _measured_lines(manifest, name))
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
     yield f"version {manifest.version}, manifest {plan.manifest_sha256[:MANIFEST_DIGITS]}: {counts}"
@@ -205,6 +206,15 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None, parts: P
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     yield from (f"  {outcome} {count:,} {reason}" for outcome, reason, count in gone.reasons())
     yield from _changes(release, plan, store, parts)
+
+
+def _measured_lines(manifest: Manifest, name: str) -> Iterator[str]:
+    """What an embedded model was measured to find, a line for each share."""
+    for line in manifest.embedded_figures.get(name, ()):
+        columns = f"; made with its material {line.made_with}; unseen {line.unseen}"
+        yield line.what if line.unseen == NO_FIGURE else line.what + columns
+    if name not in manifest.embedded_figures:
+        yield "not measured"
 
 
 def _changes(release: Path, plan: UploadPlan, store: Store | None, parts: PartsOf) -> Iterator[str]:

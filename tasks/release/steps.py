@@ -20,7 +20,8 @@ from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.prompts import replaced_hashes
-from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
+from tasks.providers import EMBEDDED, MAKERS, Providers
+from tasks.providers.embedded_figures import stated
 from tasks.release.build import (
     EarlierRelease,
     checked_version,
@@ -285,7 +286,8 @@ def _manifest(
         software=installed_version("arena-curation"),
         layout=LAYOUT,
         embedded_providers=stand_ins,
-        embedded_recall={name: EMBEDDED_RECALL[name] for name in stand_ins},
+        embedded_figures={name: stated(name) for name in stand_ins},
+        limited_tags=providers["categories"].limited if providers.names["categories"] == EMBEDDED else {},
         providers={c: name for c, name in providers.names.items() if c not in MAKERS},
         signal_versions=dict(sorted(versions.items())),
         prompts=replaced_hashes(),

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import BadInput, known_values
+from schemas.tables import SIGNALS
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.measures import image_layout
 from tasks.providers import Providers
@@ -17,6 +18,7 @@ from tasks.runtime.json_rows import loads
 from tasks.runtime.untrusted import one_line
 from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
 from tasks.signals.tag_evaluation import Said
+from tasks.storage.queries.conversation_features import ALL_TAGS
 
 Inspected = dict[str, Any]
 _ID = "id"
@@ -25,6 +27,9 @@ _WORDS: dict[str, Said] = {
     **dict.fromkeys(("false", "no", "0"), False),
     **dict.fromkeys(("", "null", "none"), None),
 }
+_YES_OR_NO = ("true", "false", "yes", "no")
+_LABELS = {*ALL_TAGS, *(label for row in SIGNALS.values() for label in row.model_fields)}
+"""Names of labels of other signals, which a file may hold too."""
 
 
 def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
@@ -66,7 +71,7 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
 
 
 def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
-    """Item id -> label -> value. Columns: `id`, and any of `tags`; other columns are ignored.
+    """Item id -> label -> value. Columns: `id`, and any of `tags`; others that hold no yes or no are ignored.
 
     With `texts` the values are names, otherwise true, false or empty. A column `definitions` holds the first 8 hex
     digits of the SHA-256 of the file of the same name with the ending .md, which says what the labels mean. Raises
@@ -84,6 +89,9 @@ def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, d
             )
         if item in labels:
             raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
+        for name in () if texts else sorted(row.keys() - {*tags, *_LABELS}):
+            if row[name] is True or row[name] is False or str(row[name]).strip().lower() in _YES_OR_NO:
+                raise BadInput(f"{str(file)!r} line {line}: label of an unknown tag {known_values(name, tags)}")
         labels[item] = {tag: _said(file, line, tag, row[tag], texts) for tag in tags if tag in row}
     if not any(labels.values()):
         raise BadInput(f"{str(file)!r} has no label; give `id` and at least one of {', '.join(tags)}")

@@ -17,6 +17,7 @@ from schemas.tags import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.progress import Measured, progress
+from tasks.runtime.shares import NO_SHARE, clopper_pearson
 from tasks.runtime.untrusted import one_line
 from tasks.signals.documents import stored_documents
 from tasks.signals.registry import signal_of
@@ -28,7 +29,6 @@ Said = bool | str | None
 Labels = Mapping[str, Mapping[str, Said]]
 """Item id -> label -> value; null and missing mean undecided."""
 Spoken = dict[str, dict[str, Said]]
-NO_SHARE = Share(value=None, ci95_low=None, ci95_high=None)
 PROMPT_CHARACTERS = 100
 
 
@@ -82,16 +82,6 @@ def disagreements(
             if ours is not None and theirs is not None and ours != theirs:
                 prompt = one_line(prompts.get(item, ""), PROMPT_CHARACTERS)
                 yield TagDisagreement(item=item, tag=tag, tagger=ours, reference=theirs, prompt=prompt)
-
-
-def clopper_pearson(hits: int, n: int) -> Share:
-    """A share of n with its 95 % interval after Clopper and Pearson (1934); null when n is 0."""
-    if not n:
-        return NO_SHARE
-    from scipy.stats import binomtest  # slow to import
-
-    low, high = binomtest(hits, n).proportion_ci(0.95, method="exact")
-    return Share(value=hits / n, ci95_low=float(low), ci95_high=float(high))
 
 
 def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Said, Said]], int]:

@@ -152,7 +152,9 @@ def test_what_cannot_be_used_is_one_clear_line(refused, tmp_path, monkeypatch, g
         ("id,ocr\na,perhaps\n", "line 2: ocr is 'perhaps'"),
         ("id,ocr\na,yes\na,no\n", "occurs twice"),
         ("name,ocr\na,yes\n", "no `id`"),
-        ("id,mood\na,yes\n", "has no label"),
+        ("id,mood\na,yes\n", "line 2: label of an unknown tag 'mood'"),
+        ("id,ocr,homewrok\na,yes,\nb,no,False\n", "line 3: label of an unknown tag 'homewrok'"),
+        ("id,note\na,a note\n", "has no label"),
         ("id,ocr\n", "has no label"),
     ],
 )

@@ -15,6 +15,7 @@ from tasks.judging.files.judgement_files import check_labels, parsed, read_judge
 from tasks.judging.protocols import VISIT
 from tasks.judging.questions import prompts_of_draw
 from tasks.judging.visit_battles import ITEMS_DRAW, judged_answers
+from tasks.leaderboard.leaderboard import UNKNOWN_MAX, unknown_shares
 from tasks.providers import Providers
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.queries.conversation_features import CATEGORIES
@@ -192,8 +193,9 @@ def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl
 
 
 def with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The verdicts with the slices of their prompts."""
+    """The verdicts with the slices of their prompts, without categories that are unknown of most verdicts."""
     slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
     placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
-    held = [name for name in slices.columns[1:] if placed[name].any()]
+    unknown = unknown_shares(placed)
+    held = [name for name in slices.columns[1:] if placed[name].any() and unknown.get(name, 0) <= UNKNOWN_MAX]
     return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

@@ -95,7 +95,8 @@ def _sentences(card: str, manifest: Manifest) -> Iterator[str]:
     flowing = " ".join(card.split())
     notice = "**Built with embedded stand-ins**"
     stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
-    figures = [f"> * {name}: {' '.join(found.split())}" for name, found in manifest.embedded_recall.items()]
+    lines = [(name, *line.model_dump().values()) for name, of in manifest.embedded_figures.items() for line in of]
+    figures = [" ".join(f"| {' | '.join(line)} |".split()) for line in lines]
     expected = {
         "the version": f" Version {manifest.version} of an arena dataset",
         "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",

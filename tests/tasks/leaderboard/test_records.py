@@ -1,6 +1,8 @@
 """Slices hold the battles they say; pair records, win rates, sequential Elo and outlier voters are counted."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -8,6 +10,7 @@ import pytest
 
 from schemas.rating import RatingMethod
 from tasks.leaderboard.leaderboard import slice_boards, slice_masks
+from tasks.leaderboard.rating_tables import RatingTables
 from tasks.leaderboard.records import (
     elo_ratings,
     outlier_judges,
@@ -131,6 +134,24 @@ def test_every_slice_holds_its_battles_and_is_rated_as_they_alone_would_be(battl
 def test_a_slice_without_battles_is_left_out():
     table = rateable(drawn(50, 3, language=["English"] * 50, **{"category:ocr": [False] * 50}))
     assert set(slice_masks(table)) == {"overall", "exclude_ties", "language:English"}
+
+
+def test_a_category_that_is_unknown_of_most_battles_has_a_board_only_when_it_is_asked_for():
+    draw = Random("unknown")
+    for _ in range(8):
+        known = draw.randint(1, 199)
+        said = [True] * known + [None] * (200 - known)
+        every = rateable(drawn(200, 3, **{"category:ocr": draw.sample(said, 200), "category:humor": [True] * 200}))
+        whole = RatingTables(every, QUICK)
+        boards = {row.slice for row in replace(whole, slices=("all",)).rows("ratings")}
+        assert ("category:ocr" in boards, "category:humor" in boards) == (known >= 100, True)
+        assert ("category:ocr" in {row.slice for row in whole.rows("vote_shares")}) == (known >= 100)
+        alone = replace(whole, slices=("category:ocr",))
+        assert sum(row.battles for row in alone.rows("ratings")) == 2 * known
+        assert next(alone.lacking("ratings")).startswith(f"category:ocr: unknown of {(200 - known) / 200:.0%} of the")
+        assert any("so it has no board" in line for line in replace(whole, slices=("all",)).lacking("ratings")) == (
+            known < 100
+        )
 
 
 def test_a_slice_without_weak_models_keeps_the_level_of_the_strong_ones():

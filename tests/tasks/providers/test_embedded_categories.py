@@ -16,14 +16,14 @@ from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded import labels
-from tasks.providers.embedded.labels import NearestPlace
+from tasks.providers.embedded.labels import NearestPlace, WordsAndLayout
 from tasks.signals.loose_files import document_of
 from tests.places import DATA, ROOT, needs_data
 
 
 @pytest.fixture(scope="module")
 def tagger():
-    return Providers()["categories"]
+    return WordsAndLayout()
 
 
 def _tags(tagger, document):

@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.tags_by_hand import FILE, TAGS
 from tasks.judging.released_texts import ITEM_JUDGE, JUDGE
-from tasks.providers import EMBEDDED_RECALL, MAKERS, PROVIDERS, Providers
+from tasks.providers import MAKERS, PROVIDERS, Providers
+from tasks.providers.embedded_figures import FIGURES, stated
 from tasks.signals.loose_files import read_tag_labels
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
@@ -56,13 +57,12 @@ def test_a_server_of_ones_own_needs_an_address_and_any_word_for_a_key(capability
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_stand_in_has_its_line_and_every_figure_of_detectors_is_on_the_page():
-    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE, ITEM_JUDGE, *MAKERS}
-    told = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
-    detectors = [EMBEDDED_RECALL[name] for name in ("nsfw", "faces", "moderation")]
-    figures = {figure for line in detectors for figure in re.findall(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]", line)}
-    assert len(figures) == 4
-    assert {figure for figure in figures if figure not in told} == set()
+def test_every_stand_in_has_its_lines_and_every_figure_is_on_the_page():
+    for name in (*Providers().stand_ins, JUDGE, ITEM_JUDGE, *MAKERS):
+        assert stated(name), name
+    told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    lines = [(f"`{each.of}`", *line.model_dump().values()) for each in FIGURES.figures for line in stated(each.of)]
+    assert [line for line in lines if f"| {' | '.join(line)} |" not in told] == []
 
 
 def test_the_labels_by_hand_are_of_the_definitions_beside_them():

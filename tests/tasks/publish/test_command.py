@@ -16,7 +16,7 @@ from tasks.takedown.take_down import take_down
 from tests.builders import NOON
 from tests.hub_repo import Repo
 from tests.places import contents
-from tests.tampered_release import card_says, stand_ins_notice, write_manifest
+from tests.tampered_release import stood_in_by
 from tests.tasks.publish.conftest import REPO, reader
 
 
@@ -35,8 +35,7 @@ def test_a_dry_run_asks_the_hub_nothing_and_lists_what_then_goes_to_every_reposi
 
 
 def test_a_dry_run_lists_what_must_not_go_and_says_why(hub, curate, release):
-    write_manifest(release, embedded_providers=["nsfw"])
-    card_says(release, "Version 1.0.0 of", stand_ins_notice(["nsfw"], {}) + "Version 1.0.0 of")
+    stood_in_by(release, ["nsfw"], measured=False)
     code, out, err = curate("publish", release, "--repo", REPO, "--dry-run")
     assert (code, hub.requests) == (2, [])
     assert "  chat/data/train-00000-of-00001.parquet\n" in out

@@ -9,7 +9,7 @@ from flows.publish import publish
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy, policy_hash
 from tasks.policy.policy_file import load_policy
-from tasks.providers import EMBEDDED_RECALL
+from tasks.providers.embedded_figures import stated
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release
@@ -17,7 +17,7 @@ from tasks.publish.records import of_version
 from tasks.publish.steps import describe_release, push_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
-from tests.tampered_release import card_says, reseal, stand_ins_notice, write_manifest
+from tests.tampered_release import card_says, reseal, stood_in_by, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -169,10 +169,7 @@ FACES, NSFW = ("--accept-embedded", "faces"), ("--accept-embedded", "nsfw")
 @pytest.fixture
 def stood_in(release):
     """A release whose faces and NSFW were measured by stand-ins."""
-    names = ["faces", "nsfw"]
-    recall = {name: EMBEDDED_RECALL[name] for name in names}
-    write_manifest(release, embedded_providers=names, embedded_recall=recall)
-    card_says(release, "Version 1.0.0 of", stand_ins_notice(names, recall) + "Version 1.0.0 of")
+    stood_in_by(release, ["faces", "nsfw"])
     return release
 
 
@@ -201,20 +198,23 @@ def test_a_name_that_is_no_stand_in_and_a_card_with_other_figures_are_refused(hu
     code, _, err = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, *wrong, "--yes")
     assert (code, hub.requests) == (2, [])
     assert "--accept-embedded image_text: " in err and "it has faces, nsfw" in err
-    card_says(stood_in, "0.989", "0.999")
+    shown = next(line.made_with for line in stated("faces") if line.what.startswith("recall")).partition(" ")[0]
+    card_says(stood_in, f"| {shown} [", f"| 0.999{shown[5:]} [")
     code, _, err = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, "--yes")
     assert (code, "stand-ins it was built with is not what the manifest says" in err) == (2, True)
 
 
 def test_accepted_stand_ins_are_shown_first_and_then_on_record_in_store_and_commit(hub, curate, stood_in, store):
     _, out, _ = curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW)
-    assert all(f"accepted: embedded {name}: {EMBEDDED_RECALL[name]}\n" in out for name in ("faces", "nsfw"))
+    told = [(name, line) for name in ("faces", "nsfw") for line in stated(name)]
+    assert all(f"accepted: embedded {name}: {line.what}" in out and line.unseen in out for name, line in told)
     assert hub.writes() == []
     assert curate("publish", stood_in, "--repo", REPO, *FACES, *NSFW, "--yes")[0] == 0
     (row,) = of_version(store, "1.0.0")
     assert (row.accepted_embedded, row.public, hub.repos[REPO].private) == (["faces", "nsfw"], False, True)
     assert hub.repos[REPO].descriptions[row.commit] == "Accepted embedded stand-ins: faces, nsfw"
-    assert f"> * faces: {EMBEDDED_RECALL['faces']}\n".encode() in hub.files(REPO, "1.0.0")["README.md"]
+    card = hub.files(REPO, "1.0.0")["README.md"].decode()
+    assert all(f"\n| {name} | {line.what} | {line.made_with} | {line.unseen} |\n" in card for name, line in told)
 
 
 def test_a_deployment_accepts_them_by_its_parameter(hub, stood_in):

@@ -219,5 +219,7 @@ def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
 def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, release):
     manifest = manifest_of(release)
     assert "**Built with embedded stand-ins**" in card
-    assert list(manifest["embedded_recall"]) == manifest["embedded_providers"]
-    assert all(f"\n> * {name}: {found}\n" in card for name, found in manifest["embedded_recall"].items())
+    assert list(manifest["embedded_figures"]) == manifest["embedded_providers"]
+    lines = [(name, *line.values()) for name, of in manifest["embedded_figures"].items() for line in of]
+    assert all(f"\n| {' | '.join(line)} |\n" in card for line in lines)
+    assert {len(line) for line in lines} == {4}

@@ -12,7 +12,8 @@ import schemas.tags
 import tasks.prompts
 from schemas.row import Row
 from schemas.tags import Categories, FromImages, Sees
-from tasks.signals.tag_evaluation import agreements, clopper_pearson, disagreements
+from tasks.runtime.shares import clopper_pearson
+from tasks.signals.tag_evaluation import agreements, disagreements
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import facts_frame
