@@ -71,7 +71,7 @@ MEASURED = "## What the embedded models were measured to find"
 
 def as_production(release: Path) -> None:
     """Change manifest, card and report so that they name production providers."""
-    write_manifest(release, embedded_providers=[], embedded_figures={})
+    write_manifest(release, embedded_providers=[], embedded_figures={}, limited_tags={})
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
     card = card[:begin] + card[end:]

@@ -7,6 +7,9 @@ import pytest
 
 from schemas.items.decision import Decision
 from schemas.tags import TAGS
+from tasks.providers.embedded import known_tags
+from tasks.providers.embedded.known_tags import SWITCHED_ON
+from tasks.providers.embedded_figures import TagAnswers
 from tasks.storage.tables import frame_of
 from tests.asked_bench import completed, models_file
 from tests.builders import conversation, decision, store_with
@@ -19,6 +22,12 @@ PROMPTS = {
     "c3": "Why is this meme funny?",
 }
 NO = dict.fromkeys(TAGS, False)
+
+
+@pytest.fixture(autouse=True)
+def every_tag_is_on(monkeypatch):
+    """What the rule finds, whatever its figures are."""
+    monkeypatch.setenv(SWITCHED_ON, " ".join(TAGS))
 
 
 @pytest.fixture
@@ -173,6 +182,28 @@ def test_labels_of_another_definition_file_are_refused(curate, refused, tmp_path
         change()
         err = refused("tags", "evaluate", labels, labels)
         assert f"line 2: labelled by definitions '{hashed}', but 'people.md' beside it is" in err
+
+
+def test_labels_of_another_store_are_counted_in_one_line(curate, refused, store, ids, tmp_path):
+    both = [{"id": each, **NO} for each in (*ids.values(), *"xyz")]
+    labels = _write(tmp_path / "people.jsonl", both)
+    code, _, err = curate("tags", "evaluate", "embedded", labels, "--store", store.root)
+    assert code == 0
+    assert f"note: '{labels}': 3 of 7 ids are of no document here; they are left out\n" in err
+    other = _write(tmp_path / "other.jsonl", both[4:])
+    assert "keeps no document to compare" in refused("tags", "evaluate", "embedded", other, "--store", store.root)
+
+
+def test_a_tag_that_is_off_is_counted_as_not_told(curate, store, ids, tmp_path, monkeypatch):
+    monkeypatch.setattr(known_tags, "tag_answers", lambda tag: TagAnswers.OFF if tag == "humor" else TagAnswers.ALL)
+    monkeypatch.setenv(SWITCHED_ON, "ocr")
+    labels = _write(tmp_path / "people.jsonl", [{"id": each, **NO} for each in ids.values()])
+    code, _, err = curate("tags", "evaluate", "embedded", labels, "--store", store.root)
+    assert code == 0, err
+    _, out, _ = curate("tags", "show", "--store", store.root, "--json")
+    tags = {row["tag"]: row for row in _json(out) if row["section"] == "tags"}
+    assert (tags["humor"]["items"], tags["humor"]["not_told"], tags["humor"]["known"]) == (0, 4, 0.0)
+    assert (tags["captioning"]["items"], tags["captioning"]["known"]) == (1, 1.0)
 
 
 def test_show_counts_tags_and_says_which_come_together(curate, refused, store, ids, tmp_path):

@@ -93,22 +93,22 @@ def test_a_line_says_in_words_that_nothing_else_was_measured(with_figures):
 
 
 def test_answers_of_a_tag_follow_from_unseen_figures_of_all_material_together(with_figures):
-    draw = Random("answers")
+    draw, seen = Random("answers"), set[TagAnswers]()
     for _ in range(200):
-        tagged, true = draw.randint(1, 60), draw.randint(1, 60)
-        right = draw.randint(0, min(tagged, true))
-        part = [draw.randint(0, tagged), draw.randint(0, true)]
-        in_part = draw.randint(max(0, right - min(tagged - part[0], true - part[1])), min(right, *part))
         figures = [_figure("precision", 60, 60, "known"), _figure("recall", 60, 60, "known")]
-        for material, hits, sizes in (
-            ("new", in_part, part), ("newer", right - in_part, [tagged - part[0], true - part[1]])
-        ):  # fmt: skip
-            figures += [_figure(m, hits, n, material) for m, n in zip(("precision", "recall"), sizes, strict=True) if n]
+        right = tagged = true = 0
+        for material in draw.sample(("new", "newer"), draw.randint(1, 2)):
+            hits = draw.randint(1, 30)
+            sizes = {"precision": hits + draw.randint(0, 9), "recall": hits + draw.randint(0, 40)}
+            figures += [_figure(measure, hits, n, material) for measure, n in sizes.items()]
+            right, tagged, true = right + hits, tagged + sizes["precision"], true + sizes["recall"]
         with_figures(*figures)
         precision = clopper_pearson(right, tagged)
         reached = precision.value >= 0.8 and precision.ci95_low >= 0.6
         expected = TagAnswers.OFF if right < true / 2 else TagAnswers.ALL if reached else TagAnswers.NO_TRUE
         assert tag_answers("ocr") is expected, figures
+        seen.add(expected)
+    assert seen == {*TagAnswers}
     assert tag_answers("humor") is TagAnswers.OFF  # nothing is known of it
 
 
