@@ -1,12 +1,12 @@
 """Figures of embedded models stand with their material, and decide what a tag may say."""
 
 import re
-from pathlib import Path
 from random import Random
 
 import pytest
 import yaml
 
+from flows.reference.__main__ import ROOT, figures_without_material
 from schemas.embedded_figures import EmbeddedFigures, Material, MeasuredFigure
 from schemas.errors import BadInput
 from schemas.tags import TAGS, Categories
@@ -15,17 +15,6 @@ from tasks.providers.embedded import known_tags
 from tasks.providers.embedded.known_tags import SWITCHED_ON, KnownTags
 from tasks.providers.embedded_figures import FIGURES, FILE, NOT_UNSEEN, TagAnswers, read_figures, stated, tag_answers
 from tasks.runtime.shares import clopper_pearson
-
-ROOT = Path(__file__).parents[3]
-WRITTEN = [
-    page
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "flows" / "reference").glob("*.md"),
-                 *(ROOT / "tasks").rglob("*card.md"), ROOT / "benchmarks" / "tags_by_hand.md"]
-    if not page.name.startswith("reference-")
-]  # fmt: skip
-"""Pages and cards that people write."""
-SHARE = re.compile(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]|\b(?:precision|recall)\b[^.|]{0,20}\d\.\d", re.I)
-"""A share with its interval, or a number behind precision or recall."""
 
 
 def _figure(measure, hits, n, material, label="ocr"):
@@ -49,12 +38,19 @@ def with_figures(monkeypatch):
     return put
 
 
-def test_written_pages_state_no_figure_of_a_detector():
-    """Such a figure would have no material beside it: pages are generated from the file, which has it."""
-    found = [(page.name, hit.group()) for page in WRITTEN for hit in SHARE.finditer(page.read_text("utf-8"))]
-    assert found == []
-    assert len(WRITTEN) > 20
-    assert SHARE.search("recall 0.929 on 28") and SHARE.search("| faces | 0.989 [0.942, 1.000] |")
+def test_a_figure_that_people_write_is_refused_because_it_has_no_material(tmp_path):
+    assert list(figures_without_material(ROOT)) == []
+    draw = Random("written")
+    for page in ("README.md", "docs/privacy.md", "flows/reference/figures.md", "tasks/release/dataset_card.md"):
+        value, low, high = sorted(draw.random() for _ in range(3))
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        form = draw.choice(
+            ("| faces | {1:.3f} [{0:.3f}, {2:.3f}] |", "Recall of homework: {1:.3f}.", "a precision of {1:.2f}")
+        )
+        (tmp_path / page).write_text(f"Text.\n{form.format(value, low, high)}\n")
+    assert [told.partition(":")[0] for told in figures_without_material(tmp_path)] == [
+        "README.md", "privacy.md", "figures.md", "dataset_card.md",
+    ]  # fmt: skip
 
 
 def test_every_interval_of_the_file_is_that_of_its_counts():
