@@ -25,7 +25,7 @@ from benchmarks.privacy_quality import figure
 from benchmarks.privacy_unseen import Chat, false_alarms, labels
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
-from tasks.providers.embedded.pii.secrets import BEHIND_WORDS, is_irregular
+from tasks.providers.embedded.pii.secrets import FORMS, formed_secrets
 
 PACKAGES = (
     "numpy", "scipy", "sympy", "sklearn", "networkx", "polars", "matplotlib", "skimage", "pandas", "mpmath", "dask",
@@ -86,7 +86,7 @@ def form_figures(share: int) -> list[dict[str, Any]]:
     figures = []
     for source, texts in (("code", code), ("documentation", documents)):
         print(f"{source}: {len(texts)} files, {sum(len(text) for _, text in texts)} characters")
-        alarms: dict[str, list[str]] = {form.name: [] for form, *_ in BEHIND_WORDS} | {"zone": []}
+        alarms: dict[str, list[str]] = {form.name: [] for form in FORMS} | {"zone": []}
         for name, text in texts:
             for form, match in _matches(text):
                 alarms[form].append(f"{name}: {match[:80]!r}")
@@ -105,11 +105,7 @@ def _files(package: str) -> list[Path]:
 
 
 def _matches(text: str) -> Iterator[tuple[str, str]]:
-    small = text.lower()
-    for form, pattern, hints in BEHIND_WORDS:
-        for match in pattern.finditer(text) if any(hint in small for hint in hints) else ():
-            if not form.irregular or is_irregular(match["data"]):
-                yield form.name, match.group()
+    yield from ((form.name, match.group()) for form, match in formed_secrets(text))
     yield from (("zone", found) for found in _zones(text))
 
 

@@ -137,7 +137,7 @@ _TELLING = re.compile(r"[A-Z0-9\u00c0-\u00de\u0100-\u1fff\u2c00-\U0010ffff]")
 class NameFinder:
     """Finds persons, and addresses that contain at least a street."""
 
-    version = f"11+{RAMPART}"
+    version = f"12+{RAMPART}"
 
     def __init__(self) -> None:
         self._model = Rampart()
@@ -259,10 +259,19 @@ def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
     for run in runs(text, chances, _PERSON_GAP):
         first, last = run[0], run[-1]
         small = first is last and text[first.start : first.end].islower()
-        if MODEL_NAME.match(text, first.start) or (small and not _may_be_small(text, first, written_small)):
+        if (
+            MODEL_NAME.match(text, first.start)
+            or _of_a_program(text, first.start, last.end)
+            or (small and not _may_be_small(text, first, written_small))
+        ):
             continue
         rest = (_AFTER_INITIAL if last.end - last.start == 1 else _WITH_INITIALS).match(text, last.end)
         yield span("person", run[0].start, rest.end() if rest else last.end, [word.person for word in run])
+
+
+def _of_a_program(text: str, start: int, end: int) -> bool:
+    """Whether signs of a programming language stand beside a word: `std::cout`, `this->ann`, `clark()`."""
+    return text[max(0, start - 2) : start] in ("::", "->") or text[end : end + 2] in ("::", "->", "()")
 
 
 def _may_be_small(text: str, word: Word, written_small: bool) -> bool:

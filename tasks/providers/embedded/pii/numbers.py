@@ -4,6 +4,7 @@ A telephone number is accepted if it carries a mark of telephones (+, 00, area c
 valid and grouped as in some country, or if a word beside it names it and its length is possible (ITU-T E.164).
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable
@@ -62,7 +63,8 @@ def ibans(separator: str) -> str:
 
 OVER_A_LINE = r"[ \t]{0,3}\r?\n[ \t]{0,8}"
 _GAP = r"[^\S\n]?[-./]?[^\S\n]?"
-_EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6})?"
+_EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6}(?![\d^]|\*\*))?"
+"""An extension; a power of ten behind the `x` is a number in scientific notation."""
 _END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
 PHONE = re.compile(
     beside_characters(
@@ -97,7 +99,8 @@ _BEFORE = re.compile(
 _OTHER = re.compile(
     r"(?:(?<![A-Za-z])(?:order|bestell\w*|pedido|commande|invoice|rechnung\w*|facture|ticket|serial|serie\w*|artikel\w*|article|item|sku|ref"
     r"|reference|tracking|offset|part|model|isbn|issn|doi|timestamp|epoch|id|case|build|commit|product|produit"
-    r"|population|型号|订单号?|編號|编号|品番|型番)"
+    r"|population|hash\w*|seed|prime|modul\w+|multiplier|constants?|magic|mask|checksum|crc\w*|factorial"
+    r"|(?:(?:const|static|final|unsigned|u?int(?:\d+_t|\d*)|long|size_t|u(?:32|64))[^\S\n]){1,3}\w{1,30}|型号|订单号?|編號|编号|品番|型番)"
     r"(?:[^\S\n](?:number|num|no|nr|nummer|n°|code|is|was|lautet|ist|est|es))*[\s:.=\"'(-]{0,4}#?|#)\Z",
     re.I,
 )
@@ -107,13 +110,14 @@ _MARKS = re.compile(r"^\+|^00[1-9]|^06-\d\d?/|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|
 _WITHOUT_TRUNK = ("US", "IN", "ES", "IT", "PL", "CN", "BR")
 """Countries where a full number need not begin with 0."""
 _REGIONS = (*_WITHOUT_TRUNK, "GB", "DE", "FR", "AU", "JP", "ZA", "CH", "AT", "NL", "BE", "SE", "HU")
-_DATE = re.compile(  # and the hour of a time that may follow
-    r"(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
+_DATE = re.compile(  # and the number of a list before it, and the hour of a time that may follow
+    r"(?:\d{1,2}\. )?(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
 )
 _YEARS = re.compile(r"(?:1[5-9]|20)\d\d\s?[-–/]\s?(?:1[5-9]|20)\d\d")
 _QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
 """Numbers with thousands separators."""
-_DECIMAL = re.compile(r"\d{1,3}\.\d{3,}")
+_DECIMAL = re.compile(r"\d{1,3}\.\d{3,}(?:[^\S\n]?x[^\S\n]?10\d*)?")
+"""A decimal number, also times a power of ten of which only digits are left."""
 _DATES = re.compile(r"\d\d?/\d\d?/\d\d(?: \d.*)?|.*(?:19|20)\d\d-\d\d-\d\d.*")
 """Two dates side by side, and a number beside a date."""
 _CITED = re.compile(
@@ -128,11 +132,46 @@ _DOI = re.compile(r"10\.(?!(?:19\d|20[0-3])\d/)\d{4,9}/(?P<of_registrant>\d[\d.(
 _ARTICLE = re.compile(r"\d{6} (?:19|20)\d\d")
 _PHYSICAL_REVIEW = re.compile(r"\bRev\.[^\S\n][A-EX][^\S\n]\d{1,3},[^\S\n]\Z")
 """An article's number and year, and what stands before them: Phys. Rev. E 78, 046110 2008."""
-_CONSTANT = re.compile(r"1\d{9}|214748364\d|0?123456789\d?|987654321\d?")
-"""Seconds since 1970, limits of integers, and digits in order."""
+_CONSTANT = re.compile(r"1\d{9}|0?123456789\d?|987654321\d?")
+"""Seconds since 1970, and digits in order."""
 _DECIMALS = re.compile(r"\d+\.\d+|[1-9]\d*\.\d+\.\d{1,2}")
 """A decimal number, or two that ran into each other."""
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
+_QUAD = re.compile(r"[1-9]\d{0,2}(?:\.\d{1,3}){3}")
+"""Four numbers as in a network address, also where one is too large for it."""
+_OPERATION = (
+    r"times|plus|minus|mod(?:ulo)?|multiplied|divided|squared|cubed|raised|mal|geteilt|hoch|fois|moins|divisé|por|más"
+    r"|menos|dividido|per|più|meno|diviso|keer|razy|умножить|плюс|минус|разделить|乘以?|加上?|减去?|除以?|かける|たす|ひく|わる|곱하기|더하기|빼기"
+)
+_OPERATED = re.compile(
+    rf"[^\S\n]?(?:\*\*?|[×÷^%]|//|<<|>>)[^\S\n]?[\d(]|[^\S\n](?:\*\*?|[×÷^%&+]|//|<<|>>)[^\S\n]\w|[^\S\n]?=[^\S\n]?[\d?]"
+    rf"|[^\S\n]?(?:{_OPERATION})(?![A-Za-z])|[^\S\n](?:a[^\S\n]|an[^\S\n])?(?:prime|divisible|even|odd|composite|perfect)\b"
+    r"|[^\S\n](?:in|to|into|as)[^\S\n](?:hex|binary|octal|roman|words|base|decimal)",
+    re.I,
+)
+"""What follows an operand or a number that is asked about."""
+_OPERATOR = re.compile(
+    rf"(?:[\w)\]][^\S\n]{{0,2}}(?:\*\*?|[×÷^%&]|//|<<|>>)|\d[^\S\n]{{1,2}}\+|(?<![A-Za-z])(?:{_OPERATION})(?:[^\S\n](?:by|durch|par|por|per|entre))?"
+    r"|(?<![A-Za-z])(?:roots?|factors|factori[sz]ation|digits|logarithm|sum|product)[^\S\n]of|(?<![A-Za-z])(?:factori[sz]e|sqrt|log2|isprime|is_prime)"
+    r"|(?<![A-Za-z])(?:what(?:['’]s|[^\S\n]is)|calculate|compute|evaluate|solve|subtract|add|divide|multiply|convert|berechne|was[^\S\n]ist|calcula|cuánto[^\S\n]es"
+    r"|combien[^\S\n]font|calcule|计算|求)[^\S\n]?(?:[\d.,()]+[^\S\n]?[-+*/×÷^%][^\S\n]?)+)[^\S\n]{0,2}\(?\Z",
+    re.I,
+)
+"""An operator with its operand, an operation in words, or a sum that is asked for, before a number."""
+_COUNTED = (
+    r"(?:population|inhabitants|residents|households|voters|votes|views|downloads|subscribers|gdp|revenue|area|km²|km2"
+    r"|sq\.? ?km|einwohner\w*|bevölkerung|fläche|habitants|superficie|población|habitantes|população|abitanti"
+    r"|popolazione|inwoners|ludność|население|жителей|人口|面积|面積|인구|जनसंख्या|عدد السكان)"
+)
+_COUNTS = re.compile(rf"(?<![^\W\d_]){_COUNTED}", re.I)
+"""Words for what is counted in large numbers."""
+_UNIT = re.compile(
+    rf"[^\S\n]?(?:(?:[kcm]?m|km/h|m/s|kg|[kMG]?Hz|[kMGT]i?B|k?W|k?J|[kM]?eV|bytes?|bits?|years?|tons?|tonnes?|dollars?|euros?"
+    rf"|USD|EUR|GBP|INR|JPY|yen|rupees|people|persons)(?![^\W_])|[€£¥₹°]|{_COUNTED})"
+)
+"""A unit or a thing that is counted, behind its number."""
+COUNTS_CHARACTERS = 60
+"""How far before a number the word for what it counts may stand in a sentence; in a table, up to its head."""
 
 
 def broken_confidence(match: re.Match[str]) -> float | None:
@@ -159,7 +198,7 @@ def phone_confidence(match: re.Match[str]) -> float | None:
         return None
     if _MARKS.search(text):
         return MARKED
-    if _OTHER.search(match.string, max(0, match.start() - 40), match.start()):
+    if _OTHER.search(match.string, max(0, match.start() - 40), match.start()) or _calculated(match) or _counts(match):
         return None
     return SHAPED if _shaped(text, number) else None
 
@@ -187,6 +226,29 @@ def _abroad(text: str, code: str | None) -> bool:
     return bool(code) and _valid(f"+{text}", "US") and phonenumbers.parse(f"+{text}").country_code == int(code or 0)
 
 
+def _calculated(match: re.Match[str]) -> bool:
+    """Whether the number is an operand, or a number that is asked about."""
+    before = match.string[max(0, match.start() - 60) : match.start()]
+    return bool(_OPERATED.match(match.string, match.end()) or _OPERATOR.search(before))
+
+
+def _counts(match: re.Match[str]) -> bool:
+    """Whether the number has a unit, or counts what a word before it or the head of its table says."""
+    text, start = match.string, match.start()
+    if _UNIT.match(text, match.end()):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+    if not re.search(r"[|\t]|[^\S\n]{2}|[;,][^;,]{0,80}[;,]", line):
+        return bool(_COUNTS.search(text, max(0, start - COUNTS_CHARACTERS), start))
+    table = text[max(text.rfind("\n\n", 0, start), start - TABLE_CHARACTERS, 0) : start]
+    return bool(_COUNTS.search(table)) and not _TELEPHONES.search(table)
+
+
+TABLE_CHARACTERS = 4000
+"""How far before a number the head of its table is looked for."""
+_TELEPHONES = re.compile(r"phone|mobile|cell|fax|tel\b|contact|telef|handy|电话|電話|手机|전화", re.I)
+
+
 def _named(match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 40) : match.start()]
     return bool(_BEFORE.search(before) or _AFTER.match(match.string, match.end()))
@@ -195,7 +257,9 @@ def _named(match: re.Match[str]) -> bool:
 def _shaped(text: str, number: str) -> bool:
     """Whether the number is valid in some country and grouped as is usual there."""
     groups = re.findall(r"\d+", text)
-    if _DATES.fullmatch(text) or _CONSTANT.fullmatch(number) or _DECIMALS.fullmatch(text):
+    if any(form.fullmatch(text) for form in (_DATES, _DECIMALS, _QUAD)) or _is_constant(number):
+        return False
+    if all(len(group) == 2 for group in groups) and groups == sorted(set(groups)):  # numbers that were drawn
         return False
     if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
         return False
@@ -208,6 +272,15 @@ def _shaped(text: str, number: str) -> bool:
     if len(groups) <= 2:
         return len(number) >= 9 and not text.endswith("000") and any(_valid(text, region) for region in ("US", "IN"))
     return any(_valid(text, region) for region in (*_WITHOUT_TRUNK, "GB", "DE", "FR"))
+
+
+def _is_constant(number: str) -> bool:
+    """Whether a number is a time, digits in order, or beside a power of two, as limits and moduli of programs are."""
+    power = 2 ** round(math.log2(int(number) or 1))
+    return bool(_CONSTANT.fullmatch(number)) or abs(int(number) - power) <= BESIDE_POWER
+
+
+BESIDE_POWER = 64
 
 
 def is_abroad(text: str) -> bool:

@@ -10,7 +10,7 @@ from tasks.providers.embedded.pii import identities, numbers
 from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
-from tasks.providers.embedded.pii.secrets import secrets
+from tasks.providers.embedded.pii.secrets import marks_login, secrets
 
 Confidence = Callable[[re.Match[str]], float | None]
 
@@ -41,12 +41,18 @@ def _checked(check: numbers.Check | None) -> Confidence:
 def _email(match: re.Match[str]) -> float | None:
     user, _, domain = match.group().rpartition("@")
     nobody = user in ("git", "hg", "svn") or not any(map(str.isalnum, user))  # a decorator: `@app.route`
-    return None if nobody or _NO_TOP_LEVEL.search(domain) else CERTAIN
+    password = _LOGIN_BEFORE.search(match.string, max(0, match.start() - 80), match.start())
+    return None if nobody or password or _NO_TOP_LEVEL.search(domain) else CERTAIN
+
+
+_LOGIN_BEFORE = re.compile(r"://[^\s/@]{0,64}:[<{\[$%]{0,3}\Z")
+"""What stands before the password of an address, which is told by `_credentials`."""
 
 
 def _credentials(match: re.Match[str]) -> float | None:
-    """None for a user and a password that only mark where they belong, on a host that is nobody's."""
-    return None if _PLACEHOLDER_LOGIN.fullmatch(match.group()) else CERTAIN
+    """None for a user and a password that only mark where they belong, or defaults on a host that is nobody's."""
+    user, _, password = match.group().partition("://")[2].partition("@")[0].partition(":")
+    return None if marks_login(user, password) or _PLACEHOLDER_LOGIN.fullmatch(match.group()) else CERTAIN
 
 
 _PLACEHOLDER_LOGIN = re.compile(
@@ -150,12 +156,6 @@ _EMAIL_SPELT = (
 _IPV4 = r"(?<![\d.])(?:(?:\d{1,3}\.){3}|(?:\d{1,3} \. ){3})\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]{0,4})(?![\w:]|\.\d)"
 """An IPv6 address, also with an IPv4 address at its end, as servers log it: ::ffff:8.8.8.8."""
-_API_KEY = (
-    r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
-    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}"
-    r"|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,}|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
-    r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
-)
 _URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
 _BREAK = r"[ \t-]{0,3}\r?\n[ \t]{0,8}"
 _IBAN = rf"\b(?:{numbers.ibans(f'(?:[ ._-]|{_BREAK})?')}|[a-z]{{2}}\d{{2}}[a-z0-9]{{11,30}})\b"
@@ -200,7 +200,6 @@ PATTERNS = (
     Pattern("email", re.compile(_EMAIL), _email, _AT),
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
-    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
     Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, _DIGITS),
     Pattern("card", _form(_CARD), _card, _DIGITS),
     Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),

@@ -9,12 +9,13 @@ import re
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.signals import PiiSpan
+from tasks.providers.embedded.pii.numbers import beside_characters
 
 RULES = Path(__file__).with_name("gitleaks.toml")
 KEY, IN_URL = "api_key", "url_credentials"
@@ -43,8 +44,8 @@ class SecretForm(NamedTuple):
     """Type of its spans."""
     hints: str
     """Words, in lower case, of which one stands in every text that has it."""
-    irregular: bool
-    """Whether only what mixes letters and digits as no word does counts."""
+    check: Callable[[str], bool]
+    """Whether a value is a secret, and not a word or what documentation writes in its place."""
     pattern: str
     """Regular expression; the group `data` is the secret."""
 
@@ -58,10 +59,17 @@ def secrets(text: str) -> Iterator[PiiSpan]:
             group = rule.group or next((at for at, part in enumerate(match.groups(), 1) if part), 0)
             if _is_secret(rule, match, match[group]):
                 yield PiiSpan(type=KEY, start=match.start(group), end=match.end(group), confidence=1.0)
+    for form, match in formed_secrets(text):
+        yield PiiSpan(type=form.type, start=match.start("data"), end=match.end("data"), confidence=1.0)
+
+
+def formed_secrets(text: str) -> Iterator[tuple[SecretForm, re.Match[str]]]:
+    """Each form of `FORMS` with its matches in a text; the group `data` is the secret."""
+    small = text.lower()
     for form, pattern, hints in BEHIND_WORDS:
         for match in pattern.finditer(text) if any(word in small for word in hints) else ():
-            if not form.irregular or is_irregular(match["data"]):
-                yield PiiSpan(type=form.type, start=match.start("data"), end=match.end("data"), confidence=1.0)
+            if form.check(match["data"]):
+                yield form, match
 
 
 def entropy(text: str) -> float:
@@ -71,6 +79,11 @@ def entropy(text: str) -> float:
 
 def _is_secret(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
     if entropy(secret) < rule.entropy or any(word in secret.lower() for word in rule.stop_words):
+        return False
+    if marks_login(*secret.partition(":")[::2]):
+        return False
+    is_filled = _filled(secret) >= FILLED_SHARE * len(secret)
+    if rule.entropy and (is_filled or _PROGRAM_NAME.fullmatch(secret)):
         return False
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0]
     looked_at = {"secret": secret, "match": match.group(), "line": line}
@@ -125,9 +138,87 @@ def _group_end(form: str, start: int) -> int:
 
 
 def is_irregular(value: str) -> bool:
-    """Whether letters and digits are mixed as no word or number is."""
+    """Whether letters and digits are mixed as no word, number or placeholder is."""
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return mixed and entropy(value) >= (IRREGULAR_BITS if len(value) > 11 else 2.5)
+    return mixed and entropy(value) >= (IRREGULAR_BITS if len(value) > 11 else 2.5) and not is_invented(value)
+
+
+def is_key(value: str) -> bool:
+    """Whether a value with a vendor's prefix is as irregular as a key, and no placeholder."""
+    return entropy(value) >= IRREGULAR_BITS and not is_invented(value)
+
+
+def is_login(value: str) -> bool:
+    """Whether `user:password` holds a password, and does not only mark its place or show one letter for it."""
+    user, _, password = value.partition(":")
+    return not user.startswith("<") and not marks_login(user, password)
+
+
+def marks_login(user: str, password: str) -> bool:
+    """Whether a user and a password are the words for them, a variable, or one letter again and again."""
+    if not password:
+        return False
+    is_marked = _USER_PLACE.fullmatch(user) and _PASSWORD_PLACE.fullmatch(password)
+    return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(password.strip(_BRACKETS))) < 2
+
+
+def is_invented(value: str) -> bool:
+    """Whether documentation writes a value for a secret: signs repeated or in order, names of a program, or words."""
+    small = value.lower()
+    if _filled(value) or _SHOWN.search(small) or _PROGRAM_NAME.fullmatch(value):
+        return True
+    worded = sum(len(match.group()) for match in _stop_words().finditer(small))
+    return worded >= WORDED_SHARE * sum(map(str.isalnum, small))
+
+
+def _filled(value: str) -> int:
+    """Number of signs of a value that are repeated, or in alphabetical or numerical order."""
+    small, places = value.lower(), set[int]()
+    for match in _REPEATED.finditer(small):
+        places.update(range(*match.span()))
+    for start in range(len(small) - ORDERED_MIN + 1):
+        if any(small[start : start + ORDERED_MIN] in order for order in _ORDERS):
+            places.update(range(start, start + ORDERED_MIN))
+    return len(places)
+
+
+ORDERED_MIN = 6
+"""Fewest signs in alphabetical or numerical order that chance hardly draws: of 64 hex digits in one of 20,000."""
+WORDED_SHARE = 0.5
+"""Share of a value's letters and digits in stop words of the rules from which it is made of words."""
+FILLED_SHARE = 0.7
+"""Share of repeated and ordered signs from which what a rule of the set finds is none."""
+_ORDERS = ("abcdefghijklmnopqrstuvwxyz", "01234567890", "zyxwvutsrqponmlkjihgfedcba", "09876543210")
+_REPEATED = re.compile(r"([^=])\1{5,}|(\w{2,5})\2{3,}")
+"""One sign six times, or a few signs four times. `=` fills the end of base64."""
+_SHOWN = re.compile(
+    r"example|sample|placeholder|dummy|replace|insert|change[_-]?me|redacted|foo_?bar|dead_?beef|(?<![a-z])your[_-]"
+    r"|(?<![a-z])my[_-](?:api|key|token|secret)|_here\b"
+)
+"""Words with which documentation says that a value is none."""
+_PROGRAM_NAME = re.compile(
+    r"(?:[A-Za-z]?[a-z]{2,}|[A-Z]{2,})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,}|(?<=[_.-][A-Z])[A-Z]{2,}))+[A-Z]?[a-z]?"
+)
+"""Words of letters alone, with underscores or capitals between them: `hf_requiredCharacteristic`."""
+_BRACKETS = "<>{}[]()%$\"'`"
+_USER_PLACE = re.compile(
+    rf"[{re.escape(_BRACKETS)}]*(?:(?:my|your|the)[-_]?)?(?:user(?:[-_]?name)?|usr|login)"
+    rf"[{re.escape(_BRACKETS)}]*", re.I
+)  # fmt: skip
+_PASSWORD_PLACE = re.compile(
+    rf"[{re.escape(_BRACKETS)}]*(?:(?:my|your|the)[-_]?)?(?:pass(?:[-_]?(?:word|wd|phrase))?|pwd?|passwd|secret|token"
+    rf"|api[-_]?key|key)[{re.escape(_BRACKETS)}]*", re.I
+)  # fmt: skip
+_VARIABLE = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|\$\w+|\$?\{{1,2}[^{}]+\}{1,2}|\$\(.+\)|%\w+%|\*+|\.{3}")
+
+
+@cache
+def _stop_words() -> re.Pattern[str]:
+    """The rules' own words of which identifiers are made, those of four letters and more, the longest first."""
+    lists = [each for rule in _file()["rules"] for each in rule.get("allowlists", ())]
+    words = {word.lower() for each in lists for word in each.get("stopwords", ())}
+    spelt = sorted((word for word in words if len(word) > 3 and word.isalpha()), key=len, reverse=True)
+    return re.compile("|".join(spelt))
 
 
 _PARTED = (
@@ -147,108 +238,119 @@ _NOBODYS = (
 _MIXED = r"(?=\S{0,63}[\d!@#$%^&*?])(?=\S{0,63}[^\W\d_])[^\s\"'`<>,;(){}\[\]]{6,64}(?![\w(\[])"
 """A word with a digit or sign and a letter, as a password is and a word of a sentence is not."""
 _WORD = r"(?:\d{1,2}[.)][^\S\n]?)?(?!(?:the|and|for|are|was|but|from)\b)[a-z]{3,8}"
+_PREFIXED = (
+    r"\b(?P<data>sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
+    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}"
+    r"|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,}"
+    r"|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
+    r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
+)
 FORMS = (
     SecretForm(
-        "private key", KEY, "private", False,
+        "known prefix", KEY, "sk- gh github_pat_ akia aiza xox hf_ glpat- k_live_ k_test_ npm_ pypi- sg. eyj", is_key,
+        beside_characters(_PREFIXED),
+    ),
+    SecretForm(
+        "private key", KEY, "private", bool,
         r"(?P<data>-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]{60,16000}-----END[^\n-]{0,50}-----"
         rf"|(?:[A-Za-z-]{{4,20}}: [^\n]{{0,80}}\n)*[\s\\n*>|\[$]*{_PARTED}[A-Za-z0-9+/=]{{40}}[A-Za-z0-9+/=\s\\]*)"
         r"|PuTTY-User-Key-File-\d:[\s\S]{40,16000}?Private-MAC: [0-9a-f]+)",
     ),
     SecretForm(
-        "encrypted token", KEY, "eyj", False,  # an encrypted token (RFC 7516) has five parts
+        "encrypted token", KEY, "eyj", bool,  # an encrypted token (RFC 7516) has five parts
         r"\b(?P<data>eyJ[\w-]{10,2000}\.[\w-]{0,2000}\.[\w-]{10,2000}\.[\w-]{10,9000}\.[\w-]{10,100})\b",
     ),
     SecretForm(
-        "web hook", KEY, "hooks", False,
+        "web hook", KEY, "hooks", bool,
         r"(?P<data>https?://(?:[a-z]+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}"
         r"|https?://hooks\.zapier\.com/hooks/catch/\d+/\w+)",
     ),
     SecretForm(
         # Vendors that the rules do not know, or only beside their name.
-        "vendor's key", KEY, ":aa gsk_ nvapi- r8_ xai-", False,
+        "vendor's key", KEY, ":aa gsk_ nvapi- r8_ xai-", is_key,
         r"(?<!\w)(?P<data>\d{8,10}:AA[\w-]{33}|gsk_[A-Za-z0-9]{52}|nvapi-[\w-]{60,70}|r8_[A-Za-z0-9]{37}"
         r"|xai-[A-Za-z0-9]{80})(?!\w)",
     ),
     SecretForm(
-        "authorization", KEY, "bearer basic authorization", True,
+        "authorization", KEY, "bearer basic authorization", is_irregular,
         r"(?i)(?<![a-z])(?:(?:bearer|basic)(?!\w)|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}"
         + _PARTED + _VALUE,
     ),
     SecretForm(
-        "named key", KEY, "key token secret", True,
+        "named key", KEY, "key token secret", is_irregular,
         r"(?i)(?<![a-z])(?:api|access|auth|secret|client|private|encryption|account|session|master|signing|refresh|bot)"
         rf"[ _-]?(?:key|token|secret)[\"']?(?:[^\S\n]{{0,3}}[:=]|\sis\s){_PARTED}{_VALUE}",
     ),
     SecretForm(
-        "password", KEY, "pass pw kennwort contraseña senha hasło şifre parola пароль 密 パスワード 비밀번호", False,
+        "password", KEY, "pass pw kennwort contraseña senha hasło şifre parola пароль 密 パスワード 비밀번호", bool,
         rf"(?i)(?<![a-z$]){_SAID}[\"']?(?:[^\S\n]{{0,3}}[:=：]|\s(?:is|lautet|est|es)[:\s]){_PARTED}{_NOBODYS}"
         rf"(?P<data>{_MIXED})",
     ),
     SecretForm(
-        "curl", KEY, "curl", False,
+        "curl", KEY, "curl", is_login,
         r"\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?"
-        r"(?P<data>(?!\$)[^\s:\"']{1,64}:(?:[|>][^\S\n])?(?![$<{])[^\s\"']{3,100})",
+        r"(?P<data>(?!\$)[^\s:\"']{1,64}:(?:[|>][^\S\n])?" + _NOBODYS + r"[^\s\"']{3,100})",
     ),
     SecretForm(
-        "key in an address", IN_URL, "=", True,
+        "key in an address", IN_URL, "=", is_irregular,
         r"(?i)[?&;#](?:(?:access|refresh|id|auth|security)?_?token|auth|sig(?:nature)?|api_?key|key|(?:client_)?secret"
         r"|x-(?:amz|goog)-(?:signature|credential|security-token)|code|session_?(?:id)?|jwt|pwd|pass(?:word|wd)?)="
         rf"{_PARTED}(?P<data>[^&\s\"'<>#]{{6,4000}})",
     ),
     SecretForm(
-        "wallet key", KEY, "key", False,
+        "wallet key", KEY, "key", is_key,
         r"(?i)(?:private|secret|wallet|priv)[ _-]{0,2}key[\s\S]{0,20}?(?<![0-9a-z])"
         r"(?P<data>(?:0x)?[0-9a-f]{64})(?![0-9a-z])",
     ),
     SecretForm(
-        "wallet format", KEY, "prv 5 k l", True,  # BIP 32, and Bitcoin's wallet import format
+        "wallet format", KEY, "prv 5 k l", is_irregular,  # BIP 32, and Bitcoin's wallet import format
         r"\b(?P<data>(?:[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}|[5KL][1-9A-HJ-NP-Za-km-z]{50,51}))\b",
     ),
     SecretForm(
-        "seed phrase", KEY, "phrase words seed", False,  # BIP 39
+        "seed phrase", KEY, "phrase words seed", bool,  # BIP 39
         r"(?i:seed|recovery|mnemonic|secret|backup|wallet)[ -]?(?i:recovery )?(?i:phrase|words?|seed)\W{0,8}"
         rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,|]{{1,3}}){{11,23}}{_WORD})\b",
     ),
     SecretForm(
-        "vendor's prefix", KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ tskey- key- ac", True,
+        "vendor's prefix", KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ tskey- key- ac", is_irregular,
         r"(?<![\w-])(?P<data>GOCSPX-[\w-]{24,40}|ya29\.[\w-]{20,500}|whsec_[A-Za-z0-9+/]{24,90}={0,2}"
         r"|ntn_[A-Za-z0-9]{40,60}|figd_[\w-]{30,60}|sbp_[0-9a-f]{40}|tskey-[a-z]{2,12}-[A-Za-z0-9-]{15,80}"
         r"|key-[0-9a-f]{32}|AC[0-9a-f]{32})(?![\w-])",
     ),
     SecretForm(
-        "login", KEY, "login credential creds", False,  # a user and a password with a slash or colon between
+        "login", KEY, "login credential creds", bool,  # a user and a password with a slash or colon between
         r"(?i)(?<![a-z])(?:log[ -]?in|credentials?|creds)[\"']?[^\S\n]{0,3}[:=][^\S\n]{0,3}[\"'`]?(?!https?:)"
         r"(?P<data>[^\s:/,;\"'(){}\[\]]{2,40}[^\S\n]?[/:][^\S\n]?" + _NOBODYS + _MIXED + ")",
     ),
     SecretForm(
-        "network password", KEY, "wi wlan router", False,
+        "network password", KEY, "wi wlan router", bool,
         r"(?i)(?<![a-z])(?:(?:wi-?fi|wlan|router)[^\S\n](?:pass(?:word|phrase|code)?|passwort|key|code)[^\S\n]"
         rf"(?:is[^\S\n])?[\"'`]?)(?P<data>{_NOBODYS}{_MIXED})",
     ),
     SecretForm(
-        "network file", KEY, "psk", False,  # of wpa_supplicant
+        "network file", KEY, "psk", bool,  # of wpa_supplicant
         rf"(?<!\w)psk[^\S\n]{{0,2}}=[^\S\n]{{0,2}}\"(?P<data>{_NOBODYS}[^\"\n]{{8,63}})\"",
     ),
     SecretForm(
-        "network in a code", KEY, "wifi:", False,
+        "network in a code", KEY, "wifi:", bool,
         r"\bWIFI:(?:[A-OQ-Z]:(?:\\.|[^;\n\\]){0,80};){0,4}P:(?P<data>(?:\\.|[^;\n\\]){1,63});",
     ),
     SecretForm(
-        "password of a command", KEY, "mysql mariadb sshpass", False,
+        "password of a command", KEY, "mysql mariadb sshpass", bool,
         r"\b(?:(?:mysql\w{0,8}|mariadb\w{0,8})\b[^\n]{0,200}?\s(?:-p|--password=)|sshpass\s{1,3}-p\s{0,3})[\"']?"
         rf"(?P<data>{_NOBODYS}(?![$<{{-])[^\s\"'`]{{4,64}})",
     ),
     SecretForm(
-        "Oracle's address", IN_URL, "jdbc:oracle", False,
+        "Oracle's address", IN_URL, "jdbc:oracle", bool,
         r"\bjdbc:oracle:thin:(?P<data>(?!scott/tiger)[^\s/@<{$]{1,64}/(?![<{$])[^\s@]{3,64})@",
     ),
     SecretForm(
-        "cookie", KEY, "cookie", True,
+        "cookie", KEY, "cookie", is_irregular,
         r"(?i)(?<![a-z])cookie:[^\n]{0,300}?(?:sess(?:ion)?[_-]?(?:id)?|sid|auth\w{0,8}|\w{0,8}token|jwt)="
         r"(?P<data>[^\s;\"']{8,4000})",
     ),
     SecretForm(
-        "password hash", KEY, ":$", False,  # a line of /etc/shadow
+        "password hash", KEY, ":$", bool,  # a line of /etc/shadow
         r"(?m)^[\w.-]{1,32}:(?P<data>\$(?:1|2[abxy]?|5|6|7|g?y)\$[./A-Za-z0-9$,=+-]{20,160})(?=:|$)",
     ),
 )  # fmt: skip

@@ -24,8 +24,9 @@ PHONES = [
     ("unter 0221 / 460 20 69 - 39", "0221 / 460 20 69 - 39"), ("le 0033 639981234 ce soir", "0033 639981234"),
     ("hívjon: 06-3/413 6676", "06-3/413 6676"), ("06 1 234 5678 Budapest", "06 1 234 5678"),
 ]  # fmt: skip
-KEYS = ["github_pat_" + "a1" * 20, "sk_test_" + "a1" * 12, "npm_" + "a1" * 18]
-KEYS.append(".".join(["eyJ" + "a1" * 10] * 2 + ["b2" * 15]))
+BODY = "q7Rz0LmXbT4vKe9WnY2c"
+KEYS = [f"github_pat_{BODY * 2}", f"sk_test_{BODY}Pd5s", f"npm_{BODY}Pd5sHj8uGk3aQw1f"]
+KEYS.append(".".join(["eyJ" + BODY] * 2 + [f"{BODY}x6"]))
 ACCOUNTS = ("BE71 0961 2345 6769", "AT61 1904 3002 3457 3201", "GB82WEST12345698765432")
 AFTER = (" PLEASE PAY", " BIC KREDBEBB", " NOW", "\nBIC KREDBEBB", " A", "")
 """What stands behind an account number, and is no part of it."""
