@@ -194,6 +194,7 @@ CARRIERS: dict[str, tuple[str, ...]] = {
     "mac": ("The adapter {} is offline.", "MAC: {}"),
     "coordinates": ("My house is at {}.", "GPS: {}", "We live here: {}"),
     "passport": ("My passport number is {}.", "Passport No. {}", "passport: {}"),
+    "wallet": ("Send it to my wallet {} today.", "wallet: {}", "My wallet address is {}."),
     "mrz": ("This is on the card:\n{}\n",),
     "api_key": ("Why does {} not work?", "I use this key: {} in the client.", 'key = "{}"'),
     "secret": ("Can you see what is wrong here?\n{}\nIt fails.",),
@@ -204,8 +205,9 @@ def drawn_value(kind: str, group: str, draw: Draw) -> tuple[str, str, str]:
     """A sentence with a place for the value, what stands before the value there, and the value."""
     if kind in HALVES:
         return draw.choice(values.WORDS[group][f"{kind}_said"]), "", getattr(values, kind)(group, draw)
-    if kind == "national_id":
-        name, value = draw.choice(sorted(values.NATIONAL.items(), key=lambda item: item[0]))
+    if kind in ("national_id", "named"):
+        known = values.NATIONAL if kind == "national_id" else values.NAMED
+        name, value = draw.choice(sorted(known.items(), key=lambda item: item[0]))
         return draw.choice((f"My {name} is {{}}.", f"{name}: {{}}")), "", value(draw)
     before, drawn = "", getattr(values, kind, None)
     if kind == "secret":
@@ -215,7 +217,7 @@ def drawn_value(kind: str, group: str, draw: Draw) -> tuple[str, str, str]:
     return draw.choice(CARRIERS[kind]), before, value
 
 
-KINDS = (*CARRIERS, "national_id")
+KINDS = (*CARRIERS, "national_id", "named")
 
 
 def messages(seed: int, each: int) -> Iterator[Message]:
@@ -224,7 +226,7 @@ def messages(seed: int, each: int) -> Iterator[Message]:
     of_groups = [(kind, "any") for kind in KINDS] + [(kind, group) for kind in HALVES for group in values.WORDS]
     for kind, group in of_groups:
         for written in ("plain", "marked", "hidden once", "hidden twice"):
-            if kind in ("mrz", "secret", "coordinates", "mac") and written.startswith("hidden"):
+            if kind in ("mrz", "secret", "coordinates", "mac", "wallet", "named") and written.startswith("hidden"):
                 continue
             if kind in HALVES and written.startswith("hidden"):
                 continue

@@ -5,6 +5,7 @@ of libphonenumber, keys are random characters behind a vendor's prefix.
 """
 
 import base64
+import hashlib
 import random
 import re
 import string
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import phonenumbers
+import stdnum.bitcoin
 import stdnum.iban
 import stdnum.luhn
 import yaml
@@ -175,6 +177,114 @@ def _valid(module: str, draw: Draw, size: int, form: str = "") -> str:
         number = _day(draw, form) + _digits(draw, size)
         if import_module(f"stdnum.{module}").is_valid(number):
             return number
+
+
+CAPITALS = string.ascii_uppercase
+
+
+def checked(own: str, calculate: Callable[[str], str]) -> str:
+    """A number with its check digit at the end."""
+    return own + calculate(own)
+
+
+def _routing(draw: Draw) -> str:
+    own = f"{draw.choice((2, 3, 6, 11, 12, 21, 26, 31)):02}{_digits(draw, 6)}"
+    return checked(own, import_module("stdnum.us.rtn").calc_check_digit)
+
+
+def _hetu(draw: Draw) -> str:
+    """A Finnish number with any mark of the century, those of 2023 too."""
+    own = _day(draw, "{d:02}{m:02}{y:02}") + str(draw.randint(102, 899))
+    return own[:6] + draw.choice("-UVWXY") + own[6:] + import_module("stdnum.fi.hetu")._calc_checksum(own)
+
+
+def _insured(draw: Draw) -> str:
+    """A German health insurance number: the letter as two digits, weights 1 and 2, sums of digits."""
+    own = draw.choice(CAPITALS) + _digits(draw, 8)
+    digits = [int(sign) for sign in f"{ord(own[0]) - 64:02}{own[1:]}"]
+    products = [digit * (1 + place % 2) for place, digit in enumerate(digits)]
+    return f"{own}{sum(product // 10 + product % 10 for product in products) % 10}"
+
+
+def _resident(draw: Draw) -> str:
+    own = _day(draw, "{y:02}{m:02}{d:02}") + draw.choice("12") + "0" + _digits(draw, 4)
+    return checked(own, import_module("stdnum.kr.rrn").calc_check_digit)
+
+
+def _signs(form: str) -> Callable[[Draw], str]:
+    """Values with a capital for each A and a digit for each 9 of the form."""
+    return lambda draw: "".join(
+        draw.choice("BCDFGHJKLMPRSTVX") if sign == "A" else str(draw.randint(2, 9)) if sign == "9" else sign
+        for sign in form
+    )
+
+
+def _birth(draw: Draw) -> str:
+    forms = ("{d:02}.{m:02}.{Y}", "{d}/{m}/{Y}", "{Y}-{m:02}-{d:02}", "{d:02}-{m:02}-{y:02}", "{d}. {m}. {Y}")
+    day, month, year = draw.randint(2, 28), draw.randint(1, 12), draw.randint(1950, 1999)
+    return draw.choice(forms).format(Y=year, y=year % 100, m=month, d=day)
+
+
+_MONTHS = ["January", "March", "May", "June", "August", "October", "December"]
+_TAIL = string.digits + CAPITALS
+NAMED: dict[str, Callable[[Draw], str]] = {
+    "routing number": _routing, "ABA number": _routing,
+    **dict.fromkeys(
+        ("account number", "Kontonummer", "numéro de compte", "número de cuenta", "numero di conto", "rekeningnummer",
+         "numer konta", "номер счета", "银行账号", "口座番号", "계좌번호", "खाता संख्या"),
+        lambda draw: _digits(draw, draw.randint(7, 14)),
+    ),
+    "sort code": _signs("99-99-99"), "BSB": _signs("999-999"), "Bankleitzahl": _signs("999 999 99"),
+    "number plate": _signs("AA99 AAA"), "Kennzeichen": _signs("AA-AA 999"), "car number": _signs("AA 99 AA 9999"),
+    "plaque d'immatriculation": _signs("AA-999-AA"), "targa": _signs("AA 999 AA"), "matrícula": _signs("9999 AAA"),
+    "kenteken": _signs("AA-99-AA"), "車のナンバー": lambda draw: f"品川 {_signs('999 さ 99-99')(draw)}",
+    "车牌号": lambda draw: f"京{_signs('A99A99')(draw)}",
+    "차량번호": lambda draw: f"{_signs('99')(draw)}가 {_signs('9999')(draw)}",
+    "номер машины": lambda draw: f"А{_signs('999')(draw)}ВС 77", "license plate": _signs("9AAA999"),
+    **dict.fromkeys(
+        ("date of birth", "DOB", "Geburtsdatum", "date de naissance", "fecha de nacimiento", "data di nascita",
+         "geboortedatum", "data urodzenia", "дата рождения", "doğum tarihi", "生年月日", "생년월일"),
+        _birth,
+    ),
+    "birth date": lambda draw: f"{draw.choice(_MONTHS)} {draw.randint(2, 28)}, {draw.randint(1930, 2010)}",
+    "出生日期": lambda draw: f"{draw.randint(1950, 2009)}年{draw.randint(2, 12)}月{draw.randint(2, 28)}日",
+    "henkilötunnus": _hetu, "passaporto": _signs("AA9999999"), "carta d'identità": _signs("AA99999AA"),
+    "patente di guida": _signs("U9A99A999A"), "Führerscheinnummer": _signs("A999AAA9A99"),
+    "Krankenversichertennummer": _insured, "PAN": _signs("AAAPA9999A"), "voter ID": lambda draw: (
+        characters(draw, 3, CAPITALS) + checked(_digits(draw, 6), stdnum.luhn.calc_check_digit)
+    ),
+    "주민등록번호": _resident, "MBI": lambda draw: f"{_signs('9AA9-AA9-AA99')(draw)}", "NIN": _signs("99999999999"),
+    "TIN": _signs("999-999-999-000"),
+    "MAC": lambda draw: f"{_signs('0099.9999.')(draw)}{characters(draw, 4, 'ABCDEF')}",
+}  # fmt: skip
+"""Word that names a value -> a value that is only one behind its word, or by its check digit."""
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+
+
+def wallet(draw: Draw) -> str:
+    """A wallet of Bitcoin in both forms, Litecoin, Dogecoin or Tron, with its checksum, or one of Ethereum."""
+    kind = draw.choice((0x00, 0x05, 0x30, 0x1E, 0x41, "bc", "ltc", "0x"))
+    if kind == "0x":
+        return kind + characters(draw, 40, "0123456789abcdef")
+    if isinstance(kind, str):
+        return segwit(kind, [0, *(draw.randrange(32) for _ in range(32))])
+    held = bytes([kind, *(draw.randrange(256) for _ in range(20))])
+    number = int.from_bytes(held + hashlib.sha256(hashlib.sha256(held).digest()).digest()[:4])
+    text = ""
+    while number:
+        number, place = divmod(number, 58)
+        text = _BASE58[place] + text
+    return ("1" if kind == 0 else "") + text
+
+
+def segwit(name: str, values: list[int]) -> str:
+    """An address of BIP 173 with its checksum."""
+    codes = [ord(sign) >> 5 for sign in name] + [0] + [ord(sign) & 31 for sign in name]
+    total = stdnum.bitcoin.bech32_checksum([*codes, *values, *[0] * 6]) ^ 1
+    return f"{name}1" + "".join(
+        _BECH32[value] for value in (*values, *((total >> 5 * (5 - place)) & 31 for place in range(6)))
+    )
 
 
 _HEX = "0123456789abcdef"

@@ -69,7 +69,7 @@ FORMS: tuple[tuple[str, Check | None], ...] = (
     (r"\b[A-Z]{1,2}\d{6}\([0-9A]\)", None),  # Hong Kong
     (r"(?<![\w.-])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?![\w-])", lambda text: belgium.is_valid(digits_of(text))),
     (
-        r"(?<![\w-])[0-3]\d[01]\d{3}[-+A-F]\d{3}[0-9A-Y](?![\w-])",
+        r"(?<![\w-])[0-3]\d[01]\d{3}[-+A-FU-Y]\d{3}[0-9A-Y](?![\w-])",
         lambda text: finland.is_valid(ascii_digits(text), allow_temporary=True),
     ),
     (r"(?<![\w.-])\d{1,2}\.\d{3}\.\d{3}-[\dkK](?![\w-])", lambda text: chile.is_valid(ascii_digits(text))),
@@ -83,26 +83,37 @@ SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{OVER_A_LINE}\d{{2}}-|\d{{2}}-{O
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
 NAMES = (
     rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
-    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
+    rf"|tax (?:id|file{_NUMBER})|tax(?:payer)? identification{_NUMBER}|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
     r"|(?<!gst )(?<!vat )(?<!company )id (?:card )?(?:number|no\.?)"
-    rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
+    rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|pan(?: card)?"
+    rf"|medicare(?: beneficiary identifier|{_NUMBER})"
+    rf"|voter(?:['’]?s)? (?:id(?:entity)?|card)(?: card)?{_NUMBER}|election (?:id|card){_NUMBER}"
+    rf"|(?:resident|alien) registration{_NUMBER}|carta d['’ ]identità(?: elettronica)?{_NUMBER}"
+    rf"|(?:führerschein|fahrerlaubnis)[- ]?(?:nummer|nr\.?){_NUMBER}|(?:krankenversicher(?:ten|ungs)|versicherten)"
+    rf"[- ]?(?:nummer|nr\.?)|permis de conduire{_NUMBER}|rijbewijs{_NUMBER}|prawo jazdy{_NUMBER}"
+    rf"|(?:carn[eé]|permiso|licencia) de conducir{_NUMBER}"
     rf"|(?-i:SIN)|dni|nie|nif|curp|rfc(?=\W{{1,6}}[A-Z]{{3}})|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
     rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"
     rf"|steuer[- ]?(?:id(?:entifikationsnummer)?|nummer|nr\.?){_NUMBER}|idnr\.?|personalausweis{_NUMBER}"
     rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
     r"|cpr(?:[ -]n(?:umme)?r\.?)?|henkil[öo]tunnus|rodn[ée] [čc][íi]slo|(?-i:CNP)|t\.?c\.? kimlik(?: no| numaram?)?"
-    r"|oib|инн|снилс|(?:серия и )?номер паспорта|(?-i:NRIC|HKID|FIN|EGN|JMBG|PIN|CCCD|CMND|NIK|KTP|DPI|RUN|RG)"
+    r"|oib|инн|снилс|(?:серия и )?номер паспорта|(?-i:NRIC|HKID|FIN|EGN|JMBG|PIN|CCCD|CMND|NIK|KTP|DPI|RUN|RG|EPIC"
+    r"|KVNR|MBI|NIN|TIN|RRN)"
     r"|егн|јмбг|mykad"
     r"|lična karta|osobní číslo|asmens kodas|isikukood|személyi szám|αμκα|αφμ|căn cước(?: công dân)?|số cmnd"
 )
-NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
-_LINK = (
-    r"(?:\W{0,6}(?<!\w)(?:card|number|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on)"
-    r"(?!\w))"
+NAMES_UNSPACED = (
+    r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민(?:등록)?번호|외국인등록번호|आधार(?: नंबर)?"
+    r"|मतदाता पहचान पत्र(?: संख्या)?|رقم الهوية"
 )
+LINK = (
+    r"(?:\W{0,6}(?<!\w)(?:card|number|code|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on"
+    r"|este|olan|n[°º.]|nummer|num[ée]ro|número|की|है)(?!\w))"
+)
+"""A word between the name of a number and the number."""
 _PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
 NAMED_ID = (
-    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
+    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,2}}\W{{0,6}}"
     rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
 )
 """A number after a word for identity number, in many languages."""
@@ -111,13 +122,14 @@ NAMED_ID = (
 def named(text: str) -> float | None:
     """LIKELY for a match of NAMED_ID with 6 to 18 letters and digits and enough digits (4 or 5), else None."""
     size, digits = len(re.sub(r"[\W_]", "", text)), len(digits_of(text))
-    return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 12) else None
+    return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 8) else None
 
 
 _CALLED = (
     r"(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pasaport|pass"
     r"|паспорт|hộ chiếu|جواز (?:ال)?سفر)"
-    r"[- ]{0,2}(?:number|nummer|num[eé]ro|numarası|no\.?|nr\.?|n[°º.]|№|#)?\W{0,6}(?:(?:is|ist|lautet|est|es|é|to)\W+)?"
+    r"[- ]{0,2}(?:number|nummer|num[eé]ro|numarası|no\.?|nr\.?|n[°º.]|№|#)?\W{0,6}(?:(?:[^\W\d_]{3,12}\W)?(?:is|ist"
+    r"|lautet|est|es|[eéè]|to)\W+)?"
     r"|护照号?码?\W?|パスポート(?:番号)?[は:：]?|여권 ?(?:번호)?\W{0,3}|पासपोर्ट (?:नंबर )?\W{0,3})"
 )
 PASSPORT = (

@@ -85,10 +85,12 @@ PHONE_BROKEN = re.compile(
     )
 )
 """A telephone number over two lines, with + and country, or as in the United States."""
+_COUNTRY = "|".join(sorted({*phonenumbers.SUPPORTED_REGIONS, "UK", "USA"} - {"ID", "SO", "PR"}))
+"""Codes of countries, which may stand before the word for a number: `my CN number`; not what else they abbreviate."""
 _BEFORE = re.compile(
     r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
     r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
-    r"|(?:my|his|her|their|your|our)[^\S\n]number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
+    rf"|(?:my|his|her|their|your|our)[^\S\n](?:(?-i:{_COUNTRY})[^\S\n])?number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
     r"|r[uü]ckruf|anruf\w*|appel(?:er|ez|le[rz]?)|ll[aá]m(?:a|e|ar)(?:me)?|ligue|chiam\w{1,6}|bel|r[iu]f|dzwoni[cć]|komórk\w*"
     r"|my[^\S\n]digits|тел(?:ефон)?|هاتف\w?|هاتفي|جوال|موبايل|फ़ोन|फोन|मोबाइल)"
     r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|est(?:[^\S\n]le)?|es|é|to|was|at|on"
@@ -259,7 +261,7 @@ def _shaped(text: str, number: str) -> bool:
     groups = re.findall(r"\d+", text)
     if any(form.fullmatch(text) for form in (_DATES, _DECIMALS, _QUAD)) or _is_constant(number):
         return False
-    if all(len(group) == 2 for group in groups) and groups == sorted(set(groups)):  # numbers that were drawn
+    if counts_up(groups):
         return False
     if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
         return False
@@ -272,6 +274,11 @@ def _shaped(text: str, number: str) -> bool:
     if len(groups) <= 2:
         return len(number) >= 9 and not text.endswith("000") and any(_valid(text, region) for region in ("US", "IN"))
     return any(_valid(text, region) for region in (*_WITHOUT_TRUNK, "GB", "DE", "FR"))
+
+
+def counts_up(groups: list[str]) -> bool:
+    """Whether groups of two digits rise, as numbers of a lottery do."""
+    return all(len(group) == 2 for group in groups) and groups == sorted(set(groups))
 
 
 def _is_constant(number: str) -> bool:

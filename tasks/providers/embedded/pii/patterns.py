@@ -5,9 +5,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from stdnum.kr import rrn as korea
+
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.pii import identities, numbers
+from tasks.providers.embedded.pii import identities, numbers, wallets
 from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
+from tasks.providers.embedded.pii.named import NAMED, Named
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
 from tasks.providers.embedded.pii.secrets import marks_login, secrets
@@ -38,6 +41,20 @@ def _checked(check: numbers.Check | None) -> Confidence:
     return lambda match: LIKELY if check is None else CERTAIN if check(match.group()) else None
 
 
+def _named(kind: Named) -> Confidence:
+    return lambda match: kind.check(match["data"])
+
+
+def _resident(match: re.Match[str]) -> float | None:
+    """A Korean number without a hyphen, by its date and check digit, in a text with Korean letters."""
+    around = match.string[max(0, match.start() - KOREAN_CHARACTERS) : match.end() + KOREAN_CHARACTERS]
+    return CERTAIN if korea.is_valid(digits_of(match.group())) and re.search("[가-힣]", around) else None
+
+
+KOREAN_CHARACTERS = 100
+"""How near to a number without a hyphen Korean letters must stand."""
+
+
 def _email(match: re.Match[str]) -> float | None:
     user, _, domain = match.group().rpartition("@")
     nobody = user in ("git", "hg", "svn") or not any(map(str.isalnum, user))  # a decorator: `@app.route`
@@ -66,6 +83,8 @@ _PLACEHOLDER_LOGIN = re.compile(
 
 def _card(match: re.Match[str]) -> float | None:
     number = digits_of(match.group())
+    if numbers.counts_up(re.findall(r"\d+", match.group())):
+        return None
     return (
         CERTAIN if 13 <= len(number) <= 19 and number[0] in "23456" and len(set(number)) > 1 and luhn(number) else None
     )
@@ -170,7 +189,7 @@ _CARD_NAMED = (
 )
 _MAC = (
     r"(?<![\w:-])(?:(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?=[\d-]{0,15}[A-Fa-f])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}"
-    r"|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\w:-]|\.\w)"
+    r"|(?=[\d.]{0,13}[A-Fa-f])(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})(?![\w:-]|\.\w)"
 )
 _DECIMAL = r"-?\d{1,3}\.\d"
 _HALF = (
@@ -201,17 +220,24 @@ PATTERNS = (
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
     Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, _DIGITS),
+    *(Pattern(kind.type, _form(kind.pattern()), _named(kind), _DIGIT) for kind in NAMED),
+    Pattern("iban", re.compile(wallets.CHECKED), wallets.checked_wallet),
+    Pattern("iban", re.compile(wallets.SAID), wallets.said_wallet),
     Pattern("card", _form(_CARD), _card, _DIGITS),
     Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),
     Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),
     Pattern("card", _form(_CARD_NAMED), _always(LIKELY), _DIGITS),
     Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, re.compile(r"\d ?\.|:[0-9a-fA-F]{0,4}:")),
     Pattern(
-        "ip", re.compile(_MAC), _mac, re.compile(r"[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9a-f]{4}\.[0-9a-f]{4}\.")
+        "ip",
+        re.compile(_MAC),
+        _mac,
+        re.compile(r"[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\."),
     ),
     Pattern("address", re.compile(_PLACE), _always(LIKELY), re.compile(r"\d[°º.+]|[CFGHJMPQRVWX]\+")),
     Pattern("address", re.compile(_PAIR), _always(LIKELY), re.compile(r"\.\d{5}")),
     *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in identities.FORMS),
+    Pattern("national_id", _form(r"(?<![\w.-])\d{13}(?![\w-]|\.\d)"), _resident, _DIGITS),
     Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
     Pattern("national_id", _form(identities.NAMED_ID), lambda match: identities.named(match["data"]), _DIGIT),
     Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),

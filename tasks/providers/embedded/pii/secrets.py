@@ -197,7 +197,7 @@ _SHOWN = re.compile(
 )
 """Words with which documentation says that a value is none."""
 _PROGRAM_NAME = re.compile(
-    r"(?:[A-Za-z]?[a-z]{2,}|[A-Z]{2,})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,}|(?<=[_.-][A-Z])[A-Z]{2,}))+[A-Z]?[a-z]?"
+    r"(?:[A-Z]{0,3}[a-z]{2,}|[A-Z]{2,})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,}|(?<=[_.-][A-Z])[A-Z]{2,}))+[A-Z]?[a-z]?"
 )
 """Words of letters alone, with underscores or capitals between them: `hf_requiredCharacteristic`."""
 _BRACKETS = "<>{}[]()%$\"'`"

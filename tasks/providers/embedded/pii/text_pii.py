@@ -79,11 +79,58 @@ _ARABIC_TITLED = (
 _TURKISH_TITLED = (
     r"(?P<data>[A-ZÇĞİÖŞÜ][a-zçğıöşü]+ [A-ZÇĞİÖŞÜ][a-zçğıöşü]+)(?=[`$*]{0,2} (?:için|adına|Bey|Hanım)(?!\w))"
 )
+
+
+def _uncased(phrases: str, letters: str, no_name: str, most: int = 3) -> str:
+    """Pattern of a name behind a phrase, in a script without capitals: up to `most` words, none in `no_name`."""
+    word = rf"(?!(?:{no_name})(?![{letters}]))[{letters}]{{2,}}"
+    return rf"(?<![{letters}])(?:{phrases})[\s*|:]{{1,4}}(?P<data>{word}(?: {word}){{0,{most - 1}}})"
+
+
+_UKRAINIAN_WORD, _GREEK_WORD = r"[А-ЯІЇЄҐ][а-яіїєґ'’ʼ]+", r"[Α-ΩΆΈΉΊΌΎΏ][α-ωάέήίόύώϊϋΐΰς]+"
+_UKRAINIAN = (
+    r"(?:[Мм]ене (?:звати|звуть)|[Мм]о[єе] ім['’ʼ]я|[Яя]к мене звати:|ПІБ:?|[Шш]ановн(?:ий|а)(?: пане?і?)?"
+    rf"|(?<!\w)[Пп]ан(?:і|е|а|у|ові)?) (?P<data>{_UKRAINIAN_WORD}(?:[ -]{_UKRAINIAN_WORD}){{0,2}})"
+)
+_GREEK = (
+    r"(?:[Μμ]ε λένε|[Λλ]έγομαι|[Οο]νομάζομαι|[Οο]νομά μου είναι|όνομά μου είναι|Όνομα:|Ονοματεπώνυμο:"
+    r"|(?<!\w)[Κκ]ύρι[οε]ς?"
+    rf"|(?<!\w)[Κκ]υρία|(?<!\w)[Κκ]\.) (?P<data>{_GREEK_WORD}(?:[ -]{_GREEK_WORD}){{0,2}})"
+)
+_PERSIAN = _uncased(
+    "نام من|اسم من|اسمم|نامم|نام و نام خانوادگی|آقای|خانم", r"\u0621-\u064a\u067e-\u06cc",
+    "است|هست|هستم|چیست|چه|کیست|را|و|در|از|به|با|که|این|آن|محترم|عزیز|می|برای|لطفا|ساکن|متولد",
+)  # fmt: skip
+_HEBREW = _uncased(
+    "שמי|קוראים לי|השם שלי|השם שלי הוא|שם מלא|שמי המלא|ל?מר|ל?גב['׳’]|ל?גברת|ד[\"״]ר", r"\u05d0-\u05ea'׳-",
+    "הוא|היא|ואני|אני|מה|לא|גר|גרה|בן|בת|של|על|את|עם|יש|זה|וגר|וגרה|ויש|ומספר|ורציתי",
+)  # fmt: skip
+_BENGALI = _uncased(
+    "আমার নাম|নাম|জনাব|শ্রী|শ্রীমতী|মোঃ", r"\u0980-\u09ff", "কি|কী|কে|এবং|আমি|আর|থেকে|হল|হলো|হচ্ছে|ও|না|আমার|একটি|কেন"
+    "|দিন|বলুন"
+)  # fmt: skip
+_TAMIL = _uncased(
+    r"என் பெயர்|எனது பெயர்|பெயர்|திரு\.?|திருமதி\.?", r"\u0b80-\u0bff", "என்ன|நான்|மற்றும்|ஆகும்|எது|என்று|என்|எனது"
+    r"|இல்லை|உள்ளது"
+)  # fmt: skip
+_AMHARIC = _uncased(
+    "ስሜ|የእኔ ስም|ስም|[ለየከበ]?አቶ|[ለየከበ]?ወይዘሮ|ወ/ሮ|ወይዘሪት|ዶ/ር", r"\u1200-\u135a",
+    "ነው|ነኝ|ማን|ማነው|ምን|እና|እባላለሁ|ይባላል|ሆይ|አይደለም",
+)  # fmt: skip
+_THAI_WORD = r"[\u0e01-\u0e3a\u0e40-\u0e4e]"
+_THAI = (
+    rf"(?:(?:ผม|ฉัน|ดิฉัน|หนู|เรา)(?:มี)?ชื่อ(?:ว่า)?|ชื่อของ(?:ผม|ฉัน|ดิฉัน)คือ|ชื่อ:|(?<!{_THAI_WORD})(?:นางสาว"
+    rf"|นาย(?!ก)|นาง(?!สาว)))\s?"
+    rf"(?!อะไร|ว่าอะไร|เล่น|นี้|นั้น)(?P<data>{_THAI_WORD}{{2,20}}?(?: (?!อายุ|อยู่|เป็น|และ|มา|จาก|เบอร์|ครับ|ค่ะ"
+    rf"|คะ){_THAI_WORD}{{2,20}}?)?)"
+    r"(?=ครับ|ค่ะ|คะ|นะ|และ|[\s.,!?]|\Z)"
+)
 _NAMES = tuple(
     re.compile(form)
     for form in (
         _INTRODUCED + _LATIN_NAME, _CHINESE, _CHINESE_FAMILY, _JAPANESE, _HONOURED, _HINDI, _HINDI_FAMILY, _ARABIC,
         _ARABIC_TITLED, _RUSSIAN, _RUSSIAN_FAMILY, _KOREAN, _KOREAN_FAMILY, _VIETNAMESE, _TURKISH_TITLED,
+        _UKRAINIAN, _GREEK, _PERSIAN, _HEBREW, _BENGALI, _TAMIL, _AMHARIC, _THAI,
     )
 )  # fmt: skip
 """Names behind a phrase or before a title, and given names beside a frequent family name."""

@@ -133,7 +133,7 @@ def test_every_rule_of_the_set_still_finds_what_is_drawn_from_its_form():
 
 def number(first="", count=10):
     """Digits of a number that could be a telephone number of the United States, without 555."""
-    return f"{DRAW.choice((415, 212, 312, 646, 713))}{DRAW.randint(222, 499)}{DRAW.randint(1000, 9999)}"
+    return f"{DRAW.choice((415, 212, 312, 646, 713))}{DRAW.randint(222, 499)}{DRAW.randint(1001, 9989) | 1}"
 
 
 SUMS = (
@@ -161,7 +161,7 @@ def test_a_number_that_is_calculated_or_counts_is_no_telephone_number(text):
 @pytest.mark.parametrize("text", TOLD)
 def test_the_same_number_without_an_operation_is_one(text):
     for _ in range(20):
-        assert "phone" in [kind for kind, _ in formed(text.format(n=number()))]
+        assert "phone" in [kind for kind, _ in formed(text.format(n=number()))], text
 
 
 def test_impossible_addresses_constants_drawn_numbers_and_powers_of_ten_are_no_telephone_numbers():
