@@ -162,7 +162,8 @@ class PiiSpan(Row):
     type: str
     """email, phone, card, iban, ip, national_id, passport, person, address, url_credentials, api_key;
     exercise_name for a name that an exercise or a list of options makes up. ip is a hardware address too, address a
-    place given by its coordinates, api_key every key, token, password or private key."""
+    place given by its coordinates, api_key every key, token, password or private key, iban every account of a bank and
+    every wallet, national_id also a licence, a number plate or a date of birth."""
     start: Int32
     """First character, counted in Unicode code points."""
     end: Int32
