@@ -78,12 +78,16 @@ def entropy(text: str) -> float:
 
 
 def _is_secret(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
+    """Whether a match passes the checks of its rule, and is no login in words, filler or name of a program."""
+    if match.group().startswith("curl") and not is_login(secret):
+        return False
+    is_filler = _filled(secret) >= FILLED_SHARE * len(secret) or _PROGRAM_NAME.fullmatch(secret)
+    return passes(rule, match, secret) and not (rule.entropy and is_filler)
+
+
+def passes(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
+    """Whether a match is irregular enough for its rule, and on none of the rule's lists of what is harmless."""
     if entropy(secret) < rule.entropy or any(word in secret.lower() for word in rule.stop_words):
-        return False
-    if marks_login(*secret.partition(":")[::2]):
-        return False
-    is_filled = _filled(secret) >= FILLED_SHARE * len(secret)
-    if rule.entropy and (is_filled or _PROGRAM_NAME.fullmatch(secret)):
         return False
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0]
     looked_at = {"secret": secret, "match": match.group(), "line": line}
@@ -156,10 +160,11 @@ def is_login(value: str) -> bool:
 
 def marks_login(user: str, password: str) -> bool:
     """Whether a user and a password are the words for them, a variable, or one letter again and again."""
-    if not password:
-        return False
+    shown = password.strip(_BRACKETS)
+    if not shown:
+        return "<" in password
     is_marked = _USER_PLACE.fullmatch(user) and _PASSWORD_PLACE.fullmatch(password)
-    return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(password.strip(_BRACKETS))) < 2
+    return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(shown)) < 2
 
 
 def is_invented(value: str) -> bool:
@@ -197,7 +202,8 @@ _SHOWN = re.compile(
 )
 """Words with which documentation says that a value is none."""
 _PROGRAM_NAME = re.compile(
-    r"(?:[A-Z]{0,3}[a-z]{2,}|[A-Z]{2,})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,}|(?<=[_.-][A-Z])[A-Z]{2,}))+[A-Z]?[a-z]?"
+    r"(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
+    r"[A-Z]?[a-z]?"
 )
 """Words of letters alone, with underscores or capitals between them: `hf_requiredCharacteristic`."""
 _BRACKETS = "<>{}[]()%$\"'`"
