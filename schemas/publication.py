@@ -124,6 +124,8 @@ class ExportKind(StrEnum):
     PAGES = "static pages"
     SFT = "training data"
     DATASET = "columns of a published dataset"
+    ANSWER = "answer to a question"
+    """Rows of tables of a release, or of the store itself, which have no version."""
     BACKUP = "backup"
     """Of the whole store, with no version."""
 
@@ -138,7 +140,7 @@ class Exported(Row):
     kind: ExportKind
     """What it is."""
     version: str
-    """Version of the release."""
+    """Version of the release; empty for what is of the store itself."""
     part: bool
     """Whether it has only some of the release's items, so that it may lack one that the release has."""
     exported_at: datetime

@@ -37,7 +37,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     from tasks.release.registered import OpenRelease
     from tasks.storage.tables import Store
 
-    if _is_store(place):
+    if is_store(place):
         if against:
             raise BadInput(f"--against {against!r}: {place!r} is a store; two releases can be compared")
         yield explorer_here().of_store(Store.existing(place), PRODUCTS), None
@@ -54,7 +54,8 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
         yield explorer_here().of_release(folder, manifest.version, gone, parts), comparison
 
 
-def _is_store(place: str) -> bool:
+def is_store(place: str) -> bool:
+    """Whether a place is a store, and no release. Raises BadInput when it cannot be read."""
     from tasks.storage.tables import Store
 
     store = Store(place)

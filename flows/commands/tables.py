@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -48,14 +48,25 @@ def print_rows(
     shown = [_shown(row) for row in rows]
     if name != "vote_shares" and {row.get("slice", "overall") for row in shown} <= {"overall", name}:
         shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title if titled else None, title_justify="left")
     columns = list(dict.fromkeys(column for row in shown for column in row))
-    for column in columns:
-        text = any(_is_text(row.get(column)) for row in shown)
-        heading = "" if column == "flags" else one_line(column)
-        table.add_column(heading, justify="left" if text else "right", overflow="fold")
-    for row in shown:
-        table.add_row(*(_cell(column, row.get(column)) for column in columns))
+    headings = ["" if column == "flags" else column for column in columns]
+    is_number = [not any(_is_text(row.get(column)) for row in shown) for column in columns]
+    cells = [[_cell(column, row.get(column)) for column in columns] for row in shown]
+    print_cells(headings, cells, is_number, title=title if titled else None, err=err, width=width)
+
+
+def print_cells(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], is_number: Sequence[bool] = (), *,
+    title: str | None = None, err: bool = False, width: int = _FILE_WIDTH,
+) -> None:  # fmt: skip
+    """Print cells, in which nothing steers a terminal, as aligned columns; those of numbers end at the same place."""
+    out = sys.stderr if err else sys.stdout
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for place, heading in enumerate(headings):
+        justify: Literal["left", "right"] = "right" if is_number and is_number[place] else "left"
+        table.add_column(one_line(heading), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     Console(markup=False, highlight=False, width=None if out.isatty() else width, file=out).print(table)
 
 

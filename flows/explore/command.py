@@ -9,6 +9,7 @@ import typer
 from flows.commands.listed import Added
 from flows.commands.options import takes
 from flows.commands.pages import NoBrowserOption, PortOption, opened, serve
+from flows.explore.sql import sql
 from schemas.errors import BadInput
 from schemas.settings import Settings
 
@@ -69,4 +70,4 @@ def _export(place: str, source: "Source", folder: Path, rows_max: int, compariso
     print(f"{rows:,} items in {folder / 'index.html'}{sample}")
 
 
-COMMANDS = (Added(view, "Look", before="explain"),)
+COMMANDS = (Added(view, "Look", before="explain"), Added(sql, "Look", before="explain"))

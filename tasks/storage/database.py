@@ -49,6 +49,12 @@ def new_connection(owner: object) -> duckdb.DuckDBPyConnection:
         return connection
 
 
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let no query open a file or an address, or change a setting, from now on; joins spill all the same."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
 def temporary_folder(owner: object, prefix: str) -> str:
     """A new folder in `TMPDIR`, which is deleted with the object."""
     folder = tempfile.mkdtemp(prefix=prefix)

@@ -11,7 +11,7 @@ with one comment in `views.sql`.
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,7 @@ from schemas.errors import BadInput, StoreUnwell
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.storage.content_id import text_id
-from tasks.storage.database import engine_errors, new_connection
+from tasks.storage.database import engine_errors, lock, new_connection
 from tasks.storage.parquet import frame_types
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ASK_BYTES = 256 * 1024 * 1024
 """Largest result of `Engine.ask`."""
 VIEWS_FILE = Path(__file__).with_name("views.sql")
-_VIEW = re.compile(r"^CREATE VIEW (?P<name>\w+) AS\n(?P<query>.*?);\n", re.MULTILINE | re.DOTALL)
+_VIEW = re.compile(r"(?P<comment>(?:^-- .*\n)+)^CREATE VIEW (?P<name>\w+) AS\n(?P<query>(?s:.*?));\n", re.MULTILINE)
 _MACRO = re.compile(r"^CREATE MACRO .*?;\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
 
@@ -78,19 +78,17 @@ class Engine:
         Raises also for a part that was replaced meanwhile. A value that is an iterator of frames is a table whose rows
         the query may read once; with ORDER BY, for example, rows are sorted that are more than memory holds.
         """
+        for batch in self.arrow_batches(store, query, rows, values):
+            yield _frame(batch)
+
+    def arrow_batches(
+        self, store: "Store", query: str, rows: int, values: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of `batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
         question = _Question(store, query, values, _listed_parts(store, query))
         with question.errors():
             batches = question.run_on(self._database()).to_arrow_reader(rows)
-        has_rows = False
-        while True:
-            with question.errors():
-                batch = next(batches, None)
-            if batch is None:
-                break
-            has_rows = True
-            yield _frame(batch)
-        if not has_rows:
-            yield _frame(batches.schema.empty_table())
+        yield from whole_stream(batches, question.errors)
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -133,6 +131,7 @@ class _Database:
         self._connection.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")
         for macro in _macros():
             self._connection.execute(macro)
+        lock(self._connection)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for a question: a second question on one would end the rows of the first."""
@@ -146,7 +145,7 @@ def _text_ids(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _listed_parts(store: "Store", query: str) -> dict[str, list[str]]:
     """Table -> its listed parts, of the tables that a query needs."""
-    return {name: store.parts(name) for name in _needed(query) if name in TABLES}
+    return {name: store.parts(name) for name in needed_names(query) if name in TABLES}
 
 
 class _Question:
@@ -170,7 +169,7 @@ class _Question:
             else:
                 connection.register(name, GivenFrames(rows, self._keep_error))
         named_queries = list[str]()
-        for name in _needed(self._query):
+        for name in needed_names(self._query):
             if name in TABLES:
                 parts = ListedParts(self.store, name, self._parts[name], self._keep_error)
                 connection.register(f"parts of {name}", parts)
@@ -214,16 +213,34 @@ def _rows_of_parts(table: str) -> str:
     return f'SELECT {", ".join(values)} FROM "parts of {table}"'  # noqa: S608 - names of our own
 
 
+def whole_stream(
+    batches: pa.RecordBatchReader, errors: Callable[[], AbstractContextManager[None]]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader, each read inside `errors`; one without rows where there is none, for its columns."""
+    has_rows = False
+    while True:
+        with errors():
+            batch = next(batches, None)
+        if batch is None:
+            break
+        has_rows = True
+        yield batch
+    if not has_rows:
+        yield pa.RecordBatch.from_pylist([], batches.schema)
+
+
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     """Rows from DuckDB, with the name of the time zone that stored times have; DuckDB calls it Etc/UTC."""
     frame = cast(pl.DataFrame, pl.from_arrow(rows))
     return frame.with_columns(cs.datetime(time_zone="*").dt.convert_time_zone("UTC"))
 
 
-class _ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
+class ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
     """Rows as DuckDB scans them: it takes this class for a dataset of Arrow, and calls `scanner` for a query."""
 
-    def __init__(self, schema: pa.Schema, on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, types: Mapping[str, Any], on_error: Callable[[Exception], None]) -> None:
+        """`types`: name -> polars type of each column."""
+        schema = pl.DataFrame(schema=types).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
         super().__init__([], schema=schema)
         self._on_error = on_error
 
@@ -251,7 +268,7 @@ class _ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is unty
         raise NotImplementedError
 
 
-class ListedParts(_ScannedRows):
+class ListedParts(ScannedRows):
     """A table: its columns and, for each column of lists of structs, a list column a field.
 
     `turns.role` is the field `role` of the column `turns`; it is read without the other fields. Parts that hold no row
@@ -261,7 +278,7 @@ class ListedParts(_ScannedRows):
 
     def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
         self._columns = column_types(table)
-        super().__init__(_arrow_schema(self._columns), on_error)
+        super().__init__(self._columns, on_error)
         self._store, self._table, self._parts = store, table, parts
 
     def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:
@@ -292,14 +309,14 @@ class ListedParts(_ScannedRows):
         return [part.path for part in parts.get_fragments(filter)]
 
 
-class GivenFrames(_ScannedRows):
+class GivenFrames(ScannedRows):
     """The rows of an iterator of frames of one schema, of which there is at least one. A query may scan them once."""
 
     def __init__(self, frames: Iterator[pl.DataFrame], on_error: Callable[[Exception], None]) -> None:
         first = next(frames, None)
         if first is None:
             raise ValueError("an iterator of frames gives at least one, which may be empty, for the columns")
-        super().__init__(_arrow_schema(first.schema), on_error)
+        super().__init__(first.schema, on_error)
         self._given = chain([first], frames)
         self._is_scanned = False
 
@@ -308,10 +325,6 @@ class GivenFrames(_ScannedRows):
             raise ValueError("a query names an iterator of frames twice; give it a frame, or name it once")
         self._is_scanned = True
         return (rows.select(names) for rows in self._given)
-
-
-def _arrow_schema(types: Mapping[str, Any]) -> pa.Schema:
-    return pl.DataFrame(schema=types).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
 
 
 class _Reading(NamedTuple):
@@ -351,26 +364,34 @@ def view_queries() -> dict[str, str]:
 
 
 @cache
+def view_comments() -> dict[str, str]:
+    """Name of each view of `views.sql` -> the comment above it: what one of its rows is."""
+    text = VIEWS_FILE.read_text()
+    return {view["name"]: " ".join(view["comment"].replace("-- ", " ").split()) for view in _VIEW.finditer(text)}
+
+
+@cache
 def _macros() -> list[str]:
     """The statements of `views.sql` that create macros."""
     return _MACRO.findall(VIEWS_FILE.read_text())
 
 
 @cache
-def _needed(query: str, of_views: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def needed_names(query: str, of_views: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Tables and views whose names stand in a query, each behind those that it needs itself.
 
     `of_views`: the view whose query this is, and those that need it. Their names in it are those of columns, or stand
     in comments.
     """
-    # Any word counts, also the name of a column: a table that is registered and not asked costs no reading.
+    # SQL does not tell cases apart. Any word counts, also the name of a column: a table that is registered and not
+    # asked costs no reading.
     needed = dict[str, None]()
     for match in _NAME.finditer(query):
-        name = match["quoted"] or match["word"]
+        name = (match["quoted"] or match["word"]).lower()
         if name in needed or name in of_views:
             continue
         if name in view_queries():
-            needed |= dict.fromkeys((*_needed(view_queries()[name], of_views | {name}), name))
+            needed |= dict.fromkeys((*needed_names(view_queries()[name], of_views | {name}), name))
         elif name in TABLES:
             needed[name] = None
     return tuple(needed)

@@ -136,8 +136,13 @@ def place_id(store: Store) -> str:
     return _by_own_key(store, f"stands at {path}")
 
 
+def own_key(store: Store) -> bytes:
+    """The store's own key without writing anything: b"" for a store that has none yet."""
+    return store.read_bytes(_PEOPLE_KEY_FILE) or b""
+
+
 def _by_own_key(store: Store, text: str) -> str:
-    key = store.read_bytes(_PEOPLE_KEY_FILE) or _new_key(store, _PEOPLE_KEY_FILE)
+    key = own_key(store) or _new_key(store, _PEOPLE_KEY_FILE)
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()[:12]
 
 

@@ -146,6 +146,10 @@ class Store:
         """The rows of a query some at a time. Raises as `Engine.batches`."""
         return self._asked().batches(self, query, rows, values)
 
+    def arrow_batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of `batches` with DuckDB's types. Raises as `Engine.batches`."""
+        return self._asked().arrow_batches(self, query, rows, values)
+
     def _asked(self) -> "Engine":
         from tasks.storage.engine import Engine  # it reads this class's parts
 

@@ -269,7 +269,7 @@ def release_lines(removed: Removed, store: str, went: str = "gone") -> Iterator[
 def export_lines(removed: Removed, store: str) -> Iterator[str]:
     """Exports outside of the store, with their places."""
     for each, certain in removed.exports:
-        about = f"an export of release {each.version} ({each.kind})"
+        about = f"an export of {f'release {each.version}' if each.version else 'the store'} ({each.kind})"
         where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
         if each.kind is ExportKind.BACKUP:
             yield f"still in the backup until it is made again (curate backup); a restore takes it down again: {where}"

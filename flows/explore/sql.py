@@ -1,0 +1,213 @@
+"""`curate sql`: questions in SQL to the tables of a store or a release, one on the command line or many at a prompt."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.options import JsonOption, measured_versions, takes
+from flows.commands.tables import note, print_cells, print_rows
+from flows.commands.pages import is_store
+from schemas.errors import BadInput, CurateError
+from schemas.settings import Settings
+from tasks.runtime.untrusted import json_text, one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tasks.explore.questions import Questions
+    from tasks.storage.tables import Store
+
+_ROWS_SHOWN = 40
+"""Rows of an answer on a terminal; a file has all."""
+_COLUMNS_BESIDE = 12
+"""Most columns of a table; an answer with more is one column a line."""
+_CELL_CHARACTERS = 80
+_LISTED, _DESCRIBED, _ENDED = {".tables", r"\d"}, (".schema ", r"\d "), {".quit", ".exit", r"\q", "quit", "exit"}
+_HELP = r"a question ends in a semicolon; .tables lists what can be asked, \d NAME its columns; .quit or Ctrl-D ends"
+
+
+@takes("providers", store="")
+def sql(
+    settings: Settings,
+    place: Annotated[
+        str, typer.Argument(metavar="STORE|RELEASE", help="Folder of a store or a release, or its s3://… address.")
+    ],
+    question: Annotated[
+        str | None, typer.Argument(metavar="SQL", help="One question; without it, a prompt. It can only read.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="New .csv, .json, .jsonl or .parquet file for all rows."),
+    ] = None,
+    unmask: Annotated[
+        bool, typer.Option("--unmask", help="Texts, ids and images of a store as they are; the audit log says who did.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the tables of a store, or the files of a release, in SQL (DuckDB's).
+
+    Found personal data in texts of a store is masked before the question sees them. docs/sql.md has ten questions.
+    """
+    from tasks.explore.answer_files import check_answer_file
+
+    if out is not None and question is None:
+        raise BadInput(f"--out {str(out)!r}: give the question, too; a prompt prints its answers")
+    if out is not None:
+        check_answer_file(out)
+    with _asked(settings, place, unmask) as (asked, store, version):
+        if question is None:
+            _prompt(asked, store, as_json)
+        elif out is None:
+            _print_answer(_noted(asked, store, question), as_json)
+        else:
+            _write(asked, store, question, out, version)
+
+
+@contextmanager
+def _asked(settings: Settings, place: str, unmask: bool) -> Iterator[Any]:
+    """The place that is asked, its store (None for a release that is in none), and the version of a release."""
+    from tasks.explore.asked_store import AskedStore
+    from tasks.explore.questions import OfAskedRelease, OfAskedStore
+    from tasks.release.fetched import fetched_of_store, read_manifest
+    from tasks.storage.keyed_ids import UNFINISHED
+    from tasks.storage.queries.signals import versions_in_use
+
+    if not is_store(place):
+        if unmask:
+            raise BadInput(f"--unmask: nothing of a release is masked; {place!r} is a release")
+        with fetched_of_store(place) as (folder, store):
+            yield OfAskedRelease(folder), store, read_manifest(folder).version
+        return
+    asked = AskedStore.existing(place)
+    if asked.read_bytes(UNFINISHED) is not None:
+        raise BadInput(
+            f"{place!r} cannot be asked: a takedown is under way, or was interrupted; finish it with `curate takedown`"
+        )
+    asked.unmasked = unmask
+    yield OfAskedStore(asked, lambda: versions_in_use(measured_versions(settings))), asked, ""
+
+
+def _noted(asked: "Questions", store: "Store | None", question: str) -> "Iterator[pa.RecordBatch]":
+    """The answer; first the audit log says that somebody looks at what is masked."""
+    from schemas.upkeep import Audited
+    from tasks.storage.records import add_audit_entry
+
+    asked.check(question)
+    if asked.masks_lifted and store is not None:
+        add_audit_entry(store, Audited.LOOKED, {"questions": 1})
+    return asked.answer(question)
+
+
+def _write(asked: "Questions", store: "Store | None", question: str, out: Path, version: str) -> None:
+    from schemas.publication import ExportKind
+    from tasks.explore.answer_files import write_answer
+    from tasks.export.destination import record_export
+
+    batches = _noted(asked, store, question)
+    record_export(store, str(out), ExportKind.ANSWER, version, True, datetime.now(UTC))
+    rows = write_answer(batches, out)
+    print(f"{out}: {rows:,} rows")
+
+
+def _prompt(asked: "Questions", store: "Store | None", as_json: bool) -> None:
+    """Answer questions until the input ends. What was typed is kept in memory only."""
+    if sys.stdin.isatty():
+        import readline  # noqa: F401 - lines can be edited and recalled
+
+        note(_HELP)
+    for question in _typed():
+        try:
+            if question in _LISTED:
+                print_rows("tables", [{"name": name, "a row is": about} for name, about in asked.views().items()])
+            elif question.startswith(_DESCRIBED):
+                columns = asked.columns(question.partition(" ")[2].strip().strip('";'))
+                print_rows("columns", [column._asdict() for column in columns])
+            else:
+                _print_answer(_noted(asked, store, question), as_json)
+        except CurateError as error:
+            note(str(error))
+        except KeyboardInterrupt:
+            note("stopped")
+
+
+def _typed() -> Iterator[str]:
+    """Commands, which are one line, and questions, which end in a semicolon or with the input."""
+    lines = list[str]()
+    while True:
+        try:
+            line = input(("   ...> " if lines else "curate> ") if sys.stdin.isatty() else "")
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            lines = []
+            print()
+            continue
+        if not lines and line.strip().rstrip(";") in _ENDED:
+            return
+        if not lines and line.strip().startswith((".", "\\")):
+            yield line.strip()
+            continue
+        lines += [line] if lines or line.strip() else []
+        if line.rstrip().endswith(";"):
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+def _print_answer(batches: "Iterator[pa.RecordBatch]", as_json: bool) -> None:
+    """Print an answer: all rows as JSON, or the first as a table, with how many there are."""
+    from tasks.explore.answer_files import as_json as plain
+
+    names, shown, rows = list[str](), list[dict[str, Any]](), 0
+    for batch in batches:
+        if as_json:
+            for row in batch.to_pylist():
+                print(json_text(plain(row)))
+            continue
+        names = batch.schema.names
+        missing = max(0, _ROWS_SHOWN - len(shown))
+        shown += batch.slice(0, missing).to_pylist()
+        rows += batch.num_rows
+    if as_json:
+        return
+    if len(names) > _COLUMNS_BESIDE:
+        for number, row in enumerate(shown, 1):
+            fields = [[one_line(name), _cell(row[name])] for name in names]
+            print_cells([f"row {number}", ""], fields)
+    elif shown:
+        is_number = {name: all(isinstance(row[name], int | float | None) for row in shown) for name in names}
+        print_cells(names, [[_cell(row[name]) for name in names] for row in shown], [is_number[name] for name in names])
+    if not shown:
+        print(f"no rows ({', '.join(one_line(name) for name in names)})")
+    elif rows > len(shown):
+        note(f"the first {len(shown)} of {rows:,} rows; --out FILE writes all")
+
+
+def _cell(value: Any) -> str:
+    """A value in a bounded width, without characters that steer a terminal."""
+    from tasks.explore.answer_files import as_json as plain
+
+    if value is None:
+        return "-"
+    if isinstance(value, bytes):
+        return f"<{len(value):,} bytes>"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = json_text(_without_bytes(value)) if isinstance(value, list | dict) else str(plain(value))
+    return one_line(text, _CELL_CHARACTERS)
+
+
+def _without_bytes(value: Any) -> Any:
+    from tasks.explore.answer_files import as_json as plain
+
+    if isinstance(value, dict):
+        return {name: _without_bytes(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_bytes(inner) for inner in value]
+    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else plain(value)
