@@ -1,8 +1,9 @@
 """Questions in SQL that people ask a store or a release: one reading statement, over tables and views, and its rows.
 
 In: a store (`AskedStore`) or a folder of a release, and the text of a question. Out: `Questions.answer`, batches of
-Arrow, and `Questions.views`, what may be named. `checked_question` reads the statement as DuckDB parses it: which tables and
-functions it names is looked up there, never guessed from its text. The engine opens no file and no address besides.
+Arrow, and `Questions.views`, what may be named. `checked_question` reads the statement as DuckDB parses it: the tables
+and functions that it names are looked up there, never guessed from its text. The engine opens no file and no address
+besides.
 """
 
 import json
