@@ -118,6 +118,30 @@ class SftSelection(Row):
     """Seed of the draw."""
 
 
+class PreferenceStyle(StrEnum):
+    """How a preference is written."""
+
+    TRL = "trl"
+    """prompt, chosen and rejected as messages of typed parts, and images: TRL's DPO and reward trainers."""
+    TRL_KTO = "trl-kto"
+    """prompt, completion and label, and images, a row an answer: TRL's KTO trainer."""
+    LLAMA_FACTORY = "llama-factory"
+    """conversations, chosen, rejected and images with <image> marks, and dataset_info.json: LLaMA-Factory."""
+    OPENAI = "openai"
+    """input, preferred_output and non_preferred_output, of texts alone: OpenAI's direct preference optimization."""
+
+
+class PreferenceSelection(Row):
+    """Choice of the votes that are exported as preferences, and which of them are held out."""
+
+    held_out: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the votes that is held out, 0 to 1: all votes of some voters. No voter or prompt is on both sides."""
+    text_only: bool = False
+    """Only votes on conversations without images, for models that take none."""
+    seed: int = 0
+    """Seed of the draw of voters."""
+
+
 class ExportKind(StrEnum):
     """Kind of an export."""
 

@@ -45,7 +45,9 @@ def command_line() -> typer.Typer:
     of_tags = CommandGroup("tags", "How good tags are, and how they are distributed.", [tags.evaluate, tags.show])
     of_topics = CommandGroup("topics", "Topics of the kept prompts.", [tags.show_topics])
     exports = CommandGroup(
-        "export", "A release in other formats, and figures for print.", [export.sft, export.dataset, export.figures]
+        "export",
+        "A release in other formats, and figures for print.",
+        [export.sft, export.preferences, export.dataset, export.figures],
     )
     headings: dict[str, list[Listed]] = {
         "Curate": [

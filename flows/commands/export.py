@@ -8,7 +8,15 @@ import typer
 from flows.commands.options import existing, measured_versions, takes
 from flows.commands.tables import note
 from schemas.errors import BadInput
-from schemas.publication import Compat, ExportKind, FileFormat, SftSelection, SftStyle
+from schemas.publication import (
+    Compat,
+    ExportKind,
+    FileFormat,
+    PreferenceSelection,
+    PreferenceStyle,
+    SftSelection,
+    SftStyle,
+)
 from schemas.settings import Settings
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
@@ -33,6 +41,36 @@ def sft(
         record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
         done = export_sft(folder, made, selection, example_format, file_format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
+
+
+@takes("held_out", "text_only", "seed", row=PreferenceSelection)
+def preferences(
+    selection: PreferenceSelection,
+    release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
+    out: OutOption,
+    example_format: Annotated[
+        PreferenceStyle, typer.Option("--example-format", help="How a preference is written.")
+    ] = PreferenceStyle.TRL,
+) -> None:
+    """Training data for preferences: votes between two answers, with a held-out part on other voters and prompts."""
+    from tasks.export.destination import destination, record_export
+    from tasks.export.preferences import export_preferences
+    from tasks.release.fetched import fetched_of_store, read_manifest
+
+    with fetched_of_store(release) as (folder, store), destination(out) as made:
+        record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
+        done = export_preferences(folder, made, selection, example_format)
+    print(
+        f"{out}: " + ", ".join(f"{split} {rows:,}" for split, rows in done.rows.items()) + f", {done.images:,} images"
+    )
+    if done.left_out:
+        print("votes left out: " + ", ".join(f"{reason} {votes:,}" for reason, votes in done.left_out.items()))
+    reached = {"the longer answer": done.baselines.longer, "style": done.baselines.style}
+    known = [f"{name} {share:.1%}" for name, share in reached.items() if share is not None]
+    if known:
+        print(
+            f"held-out pairs that a judge gets right by nothing but: {', '.join(known)} (of {done.baselines.pairs:,})"
+        )
 
 
 def dataset(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import BadInput
-from schemas.publication import FileFormat, SftSelection, SftStyle
+from schemas.publication import FileFormat, PreferenceSelection, PreferenceStyle, SftSelection, SftStyle
 from tasks.release.build import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.release.dataset_card import data_files, front_matter, render_card, size_category, split_card
 from tasks.runtime.untrusted import markdown_text
@@ -46,6 +46,26 @@ def write_sft_card(
         models=models,
         by_model=[(markdown_text(m), n) for m, n in sorted(models.items(), key=lambda row: (-row[1], row[0]))],
         images=images,
+    )  # fmt: skip
+    (folder / CARD).write_text(card, encoding="utf-8")
+
+
+def write_preferences_card(
+    release: Path, folder: Path, version: str, selection: PreferenceSelection, style: PreferenceStyle,
+    done: Any, has_images: bool,
+) -> None:  # fmt: skip
+    """Write the folder's README.md; `done` is what the export holds. Raises BadInput when the release has no card."""
+    about, parts = _read_card(release, "Licence", "Removal")
+    name, digits = about.get("pretty_name", "a release"), manifest_sha256(release)[:MANIFEST_DIGITS]
+    suffix = "jsonl" if style is PreferenceStyle.OPENAI else "parquet"
+    files = [{"split": split, "path": f"{split}.{suffix}"} for split in done.rows]
+    front = {key: value for key, value in about.items() if key not in ("configs", "dataset_info")}
+    front["size_categories"] = [size_category(sum(done.rows.values()))]
+    front["configs"] = [{"config_name": "default", "data_files": files, "default": True}]
+    card = render_card(
+        _HERE / "preferences_card.md", **parts, front_matter=front_matter(front), version=markdown_text(version),
+        name=markdown_text(str(name)), manifest=digits, selection=selection, style=style, done=done,
+        has_images=has_images,
     )  # fmt: skip
     (folder / CARD).write_text(card, encoding="utf-8")
 

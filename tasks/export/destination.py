@@ -25,7 +25,7 @@ from tasks.release.fetched import is_remote
 from tasks.storage.records import add_audit_entry
 from tasks.storage.tables import Store
 
-_LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
+_LAST = ("README.md", "train.jsonl", "train.json", "train.parquet", "test.jsonl", "test.parquet")
 """Files that are copied last: an export without them is recognisably incomplete."""
 
 

@@ -31,9 +31,10 @@ from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.tables import frame_of
 
 Example = dict[str, Any]
-_MARKS = re.compile("<(image|video|audio|bbox|ref-object|start-image|cot-process)>")
-"""Marks that LLaVA, LLaMA-Factory or ms-swift replace by something; those that a user typed are spelled `< image >`."""
-_DEFUSED = r"< \1 >"
+_MARKS = re.compile(
+    r"<(\|?(?:image|video|audio|bbox|ref-object|start-image|cot-process|image_pad|video_pad|vision_start|vision_end)\|?)>"
+)
+"""Marks that LLaVA, LLaMA-Factory, ms-swift or a model's processor replace by something."""
 
 
 def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
@@ -76,12 +77,17 @@ def marked(text: str, shown: Sequence[Mapping[str, int]]) -> str:
     last_words = max((place for place, part in enumerate(parts) if isinstance(part, str)), default=-1)
     for place, part in enumerate(parts):
         if isinstance(part, str):
-            said += _MARKS.sub(_DEFUSED, part)
+            said += without_marks(part)
         elif not said or said.endswith("\n"):
             said += f"{MARK}\n"
         else:
             said += f"\n{MARK}" if place > last_words else MARK
     return said if last_words == len(parts) - 1 else said.removesuffix("\n")
+
+
+def without_marks(text: str) -> str:
+    """The text with marks that somebody typed spelled `< image >`, which no trainer replaces."""
+    return _MARKS.sub(r"< \1 >", text)
 
 
 def _parts(text: str, shown: Sequence[Mapping[str, int]]) -> Iterator[str | int]:
@@ -227,7 +233,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     found: dict[int, Example] = {}
     with progress("examples", len(chosen)) as advance:
         for row in _rows(release, chosen):
-            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_images(row["images"], staging))
+            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, keep_images(row["images"], staging))
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
     if style is SftStyle.SHAREGPT:
@@ -246,7 +252,7 @@ def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
             yield from group.filter(pl.col("conversation_id").is_in(list(chosen))).iter_rows(named=True)
 
 
-def _keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
+def keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
     """Write images that are not written yet; returns their paths relative to the export."""
     for image in images:
         if not IMAGE_NAME.fullmatch(image["path"]):  # names come from the release and become paths here

@@ -3,6 +3,7 @@
 import io
 import re
 import shlex
+import shutil
 
 import pytest
 
@@ -27,14 +28,11 @@ def test_commands_of_the_page_are_typed(curate, curated, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())  # the prompt ends at once
     commands = [line.removeprefix("$ curate ") for line in PAGE.splitlines() if line.startswith("$ curate ")]
     assert len(commands) == 4
-    file = tmp_path / "battles.parquet"
-    places = {"out": curated.store.root, "out/releases/1.0.0": curated.release, file.name: file}
+    file, copy = tmp_path / "battles.parquet", tmp_path / "store"
+    shutil.copytree(curated.store.root, copy)  # the store notes what is written
+    release = copy / curated.release.relative_to(curated.store.root)
+    places = {"out": copy, "out/releases/1.0.0": release, file.name: file}
     for command in commands:
-        places = {"out": curated.store.root, "out/releases/1.0.0": str(curated.release)}
-        words = [
-            places.get(word, word).replace("battles.parquet", str(tmp_path / "b.parquet"))
-            for word in shlex.split(command)
-        ]
-        status, _, err = curate(*words)
+        status, _, err = curate(*(places.get(word, word) for word in shlex.split(command)))
         assert status == 0, err
     assert file.is_file()
