@@ -77,7 +77,7 @@ class Baselines(NamedTuple):
 
 
 class ExportedPreferences(NamedTuple):
-    """What an export holds."""
+    """Rows, images, counts and accuracies of an export."""
 
     rows: Mapping[str, int]
     """Split -> rows."""
