@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import JsonOption, measured_versions, takes
-from flows.commands.tables import note, print_cells, print_rows
 from flows.commands.pages import is_store
+from flows.commands.tables import note, print_cells, print_rows
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
 from tasks.runtime.untrusted import json_text, one_line
