@@ -27,7 +27,7 @@ from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info
 from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images
 from tasks.leaderboard.style_control import PARTIAL, style_differences
-from tasks.providers.embedded.texts import DecliningWords
+from tasks.providers.embedded.refusals import DecliningWords
 from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.gather import WINNERS

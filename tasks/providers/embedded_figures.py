@@ -33,8 +33,8 @@ def read_figures(file: Path) -> EmbeddedFigures:
         read = EmbeddedFigures.model_validate(read_yaml(file))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise BadInput(f"{file.name}: {place}: {first['msg']}; make it anew with benchmarks.embedded_figures") from None
+        wrong_key = ".".join(str(step) for step in first["loc"])
+        raise BadInput(f"{file.name}: {wrong_key}: {first['msg']}; make it anew with benchmarks.embedded_figures") from None
     places = set[tuple[str, str, str, str]]()
     for figure in read.figures:
         name = f"{file.name}: {figure.of} {figure.label} {figure.measure}"
