@@ -1,4 +1,4 @@
-"""`curate view`: look at a store or a release in a browser, or write a release as static pages."""
+"""Commands of the explorer: `curate view`, a store or a release in a browser or as static pages, and `curate sql`."""
 
 from datetime import UTC, datetime
 from pathlib import Path
