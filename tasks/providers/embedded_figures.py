@@ -1,4 +1,4 @@
-"""What the embedded models were measured to find, on which material, and how much their tags may say for it.
+"""Figures of the embedded models, their material, and how much tags may say by them.
 
 In: `embedded_figures.yaml`, which `python -m benchmarks.embedded_figures` writes. Out: lines of cards, manifests and
 pages, each with a column for material that the rule was made with and one for material that it was not; and for each
@@ -33,19 +33,18 @@ def read_figures(file: Path) -> EmbeddedFigures:
         read = EmbeddedFigures.model_validate(read_yaml(file))
     except ValidationError as error:
         first = error.errors()[0]
-        wrong_key = ".".join(str(step) for step in first["loc"])
-        raise BadInput(f"{file.name}: {wrong_key}: {first['msg']}; make it anew with benchmarks.embedded_figures") from None
-    places = set[tuple[str, str, str, str]]()
+        field = ".".join(str(step) for step in first["loc"])
+        raise BadInput(f"{file.name}: {field}: {first['msg']}; make it anew with benchmarks.embedded_figures") from None
+    before = set[str]()
     for figure in read.figures:
-        name = f"{file.name}: {figure.of} {figure.label} {figure.measure}"
-        place = (figure.of, figure.label, figure.measure, figure.material)
+        name = f"{file.name}: {figure.of} {figure.label} {figure.measure} on {figure.material!r}"
         if figure.material not in read.materials:
-            raise BadInput(f"{name}: material {figure.material!r} is not described; a figure needs its material")
+            raise BadInput(f"{name}: this material is not described; a figure needs its material")
         if not (0 <= figure.hits <= figure.n > 0 and figure.ci95_low <= figure.value <= figure.ci95_high):
             raise BadInput(f"{name}: {figure.hits} of {figure.n} is no share with its interval")
-        if place in places:
-            raise BadInput(f"{name}: stands twice for {figure.material!r}")
-        places.add(place)
+        if name in before:
+            raise BadInput(f"{name}: stands twice")
+        before.add(name)
     return read
 
 

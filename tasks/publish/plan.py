@@ -209,7 +209,7 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None, parts: P
 
 
 def _measured_lines(manifest: Manifest, name: str) -> Iterator[str]:
-    """What an embedded model was measured to find, a line for each share."""
+    """Lines on an embedded model, one for each share that was measured."""
     for line in manifest.embedded_figures.get(name, ()):
         columns = f"; made with its material {line.made_with}; unseen {line.unseen}"
         yield line.what if line.unseen == NO_FIGURE else line.what + columns
