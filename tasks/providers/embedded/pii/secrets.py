@@ -162,7 +162,7 @@ def marks_login(user: str, password: str) -> bool:
     """Whether a user and a password are the words for them, a variable, or one letter again and again."""
     shown = password.strip(_BRACKETS)
     if not shown:
-        return "<" in password
+        return not set(password) <= set("\"'`")
     is_marked = _USER_PLACE.fullmatch(user) and _PASSWORD_PLACE.fullmatch(password)
     return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(shown)) < 2
 
