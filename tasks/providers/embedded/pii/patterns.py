@@ -63,7 +63,7 @@ def _email(match: re.Match[str]) -> float | None:
 
 
 _LOGIN_BEFORE = re.compile(r"://[^\s/@]{0,64}:[<{\[$%]{0,3}\Z")
-"""What stands before the password of an address, which is told by `_credentials`."""
+"""Text before the password of an address, which is told by `_credentials`."""
 
 
 def _credentials(match: re.Match[str]) -> float | None:

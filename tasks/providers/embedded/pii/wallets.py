@@ -16,7 +16,7 @@ _OF_RIPPLE = str.maketrans("rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1t
 """Ripple's order of the same signs."""
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _BECH32_SUMS = (1, 0x2BC830A3)
-"""What the checksum of a whole address is: of BIP 173, and of BIP 350."""
+"""Checksums of a whole address: of BIP 173, and of BIP 350."""
 CHECKED = (
     rf"(?<![\w/=+-])(?:[{_BASE58}]{{25,36}}"
     rf"|[a-z]{{2,12}}1[{_BECH32}]{{38,110}}|[A-Z]{{2,12}}1[{_BECH32.upper()}]{{38,110}})(?![\w/=+-])"
