@@ -151,7 +151,7 @@ _OPERATED = re.compile(
     r"|[^\S\n](?:in|to|into|as)[^\S\n](?:hex|binary|octal|roman|words|base|decimal)",
     re.I,
 )
-"""Text behind an operand or a number that is asked about."""
+"""Operator, operation or question behind a number."""
 _OPERATOR = re.compile(
     rf"(?:[\w)\]][^\S\n]{{0,2}}(?:\*\*?|[×÷^%&]|//|<<|>>)|\d[^\S\n]{{1,2}}\+|(?<![A-Za-z])(?:{_OPERATION})(?:[^\S\n](?:by|durch|par|por|per|entre))?"
     r"|(?<![A-Za-z])(?:roots?|factors|factori[sz]ation|digits|logarithm|sum|product)[^\S\n]of|(?<![A-Za-z])(?:factori[sz]e|sqrt|log2|isprime|is_prime)"

@@ -202,10 +202,10 @@ _SHOWN = re.compile(
 )
 """Words with which documentation says that a value is none."""
 _PROGRAM_NAME = re.compile(
-    r"(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
+    r"(?=.{20})(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
     r"[A-Z]?[a-z]?"
 )
-"""Words of letters alone, with underscores or capitals between them: `hf_requiredCharacteristic`."""
+"""Twenty signs and more of words of letters alone, with underscores or capitals between: `hf_requiredCharacteristic`."""
 _BRACKETS = "<>{}[]()%$\"'`"
 _USER_PLACE = re.compile(
     rf"[{re.escape(_BRACKETS)}]*(?:(?:my|your|the)[-_]?)?(?:user(?:[-_]?name)?|usr|login)"
