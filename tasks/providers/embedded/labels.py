@@ -47,6 +47,8 @@ SMALL_AREA, LARGE_AREA, NOISE_CHARACTERS = 0.02, 0.5, 10
 KNOWN_LANGUAGES = {"ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "unknown", "zh"}
 """Languages that the sentence encoder knows; a text too short for a language is taken for one of them."""
 _IDENTITY = re.compile(ASKS_IDENTITY, re.I)
+_SUPPOSES = re.compile(r"\b(?:what|which|who)\b.{0,40}\b(?:would|should|could|might)\b(?! (?:this|that|it)\b)", re.I)
+"""Asks what one would do: "Which tree would you plant here?"."""
 _OF_A_THING = re.compile(r"(?:what|which) (?:model|version) is this", re.I)
 """Asks about the car in the image, not about who answers."""
 _OF_PROMPT = ("captioning", "creative_writing", "entity_recognition", "humor")
@@ -124,7 +126,7 @@ def without_identity(prompt: str) -> str:
 
 def asks_which(sentence: str) -> bool:
     """Whether a sentence asks who, what, which, where or for a name; "Would this fit in a car?" does not."""
-    return bool(_ASKS_WHICH.search(sentence))
+    return bool(_ASKS_WHICH.search(sentence)) and not _SUPPOSES.search(sentence)
 
 
 def _is_diagram(document: Document) -> bool | None:

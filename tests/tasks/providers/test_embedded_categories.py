@@ -215,6 +215,10 @@ ASKED = {  # language -> forms of a question that name something, and things
     "ja": (["これは何という{}ですか？", "この{}の名前は何ですか？"], ["建物", "天体", "花", "動物"]),
 }
 NOT_ASKED = [
+    "Which tree would you plant here?",
+    "Wo ist der Fehler in diesem Code?",
+    "Welchen Verlauf zeigt das Diagramm?",
+    "这张图里哪个数值最高？",
     "Which model are you?",
     "Who made you?",
     "Are you GPT or Claude?",
