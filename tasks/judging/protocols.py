@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.benches.judging import Label
 from schemas.errors import BadInput, known_values
 from schemas.items.conversation import Winner
 from tasks.judging.questions import Images
-from tasks.prompts import filled, load_prompt, untrusted
+from tasks.prompts import filled, load_prompt, reply_format, untrusted
+from tasks.prompts.replies import ReplyFormat
 from tasks.providers.capabilities import ChatMessage, ReplyShape
 
 _OPENS, _INNER, _CLOSES = r"[\[［]", r"([^\[\]［］]{1,40})", r"[\]］]"
@@ -238,21 +239,36 @@ def protocol(name: str) -> Protocol:
     system, user, again = (
         load_prompt(f"judges/{text}").text.removesuffix("\n") for text in ("system", "user", f"follow_up_{name}")
     )
+    reply = reply_format("judges/system")
+    read = partial(_stated, reply) if reply else lambda text: (bool(labels_in(text)), parse_label(text))
     return Protocol(
         name=name,
-        version=_version(name, system, user, again, str(both_orders)),
-        prompt=partial(_arena_hard_prompt, system, user),
-        read=lambda text: (bool(labels_in(text)), parse_label(text)),
+        version=_version(name, system, user, again, str(both_orders), *_told(reply)),
+        prompt=partial(_arena_hard_prompt, system, user, reply=reply),
+        read=read,
         key=("question_id", "document_id", *_SIDES),
         draw=("draw", "baseline"),
         both_orders=both_orders,
-        follow_up=FollowUp("again", partial(_asked_again, again), lambda text, more: parse_label(f"{text}\n{more}")),
+        follow_up=FollowUp("again", partial(_asked_again, again), lambda text, more: read(f"{text}\n{more}")[1]),
     )
 
 
-def _arena_hard_prompt(system: str, user: str, pair: AnswerPair) -> JudgePrompt:
+def _stated(reply: ReplyFormat, text: str) -> tuple[bool, Any]:
+    """Whether a reply in a format of the prompt's own states a verdict, and which."""
+    value = reply.value(text)
+    return value is not None, value
+
+
+def _told(reply: ReplyFormat | None) -> list[str]:
+    """Texts of a reply format for a version."""
+    return [f"{reply.pattern.pattern} {dict(reply.words)}"] if reply else []
+
+
+def _arena_hard_prompt(system: str, user: str, pair: AnswerPair, *, reply: ReplyFormat | None) -> JudgePrompt:
     """Answers, and the question, with marks of the prompt are fenced."""
-    (question, asked_marks), (first, marks), (second, more_marks) = map(_fenced, (pair.prompt, pair.first, pair.second))
+    (question, asked_marks), (first, marks), (second, more_marks) = (
+        _fenced(text, reply) for text in (pair.prompt, pair.first, pair.second)
+    )
     texts = {"question_1": question, "answer_1": first, "answer_2": second}
     text, start = filled(user, texts), len(filled(user.partition("{question_1}")[0], texts))
     places = () if asked_marks else tuple(start + place for place in pair.places)
@@ -270,7 +286,7 @@ def _asked_again(question: str, asked: Sequence[ChatMessage], said: str) -> list
     return [*asked, ChatMessage("assistant", said), ChatMessage("user", question)]
 
 
-def _fenced(text: str) -> tuple[str, int]:
+def _fenced(text: str, reply: ReplyFormat | None = None) -> tuple[str, int]:
     """The text and how many marks and labels it holds; with any, they are broken up and it stands between two lines.
 
     Broken up, a mark does not end the answer early, and a label does not count when the judge quotes it.
@@ -279,37 +295,49 @@ def _fenced(text: str) -> tuple[str, int]:
     fenced, labels = without_labels(fenced)
     fenced, verdicts = _JSON_VERDICT.subn(lambda mark: " ".join(mark[0]), fenced)
     marks += labels + verdicts
+    if reply:
+        fenced, stated = reply.broken_up(fenced)
+        marks += stated
     return (untrusted(fenced), marks) if marks else (text, 0)
 
 
 def _visit(name: str) -> Protocol:
-    """A judge that reads captions, as in VisIT-Bench; where its text states no verdict, it is asked which it holds."""
-    parts = ("system", "reference", "stated") if name == VISIT[1] else ("system", "stated")
+    """A judge that reads captions, as in VisIT-Bench; where its text states no verdict, it is asked which it holds.
+
+    A prompt with a reply format says itself how the verdict is stated; a reply without one is final.
+    """
+    reply = reply_format("judges/visit_system")
+    parts = ["system", *(["reference"] if name == VISIT[1] else []), *([] if reply else ["stated"])]
     system = "\n".join(load_prompt(f"judges/visit_{part}").text for part in parts)
     extract = load_prompt("judges/visit_extract").text
+    shape = "" if reply else str(VERDICT_SHAPE.schema)
     return Protocol(
         name=name,
-        version=_version(
-            name, system, extract, str(VERDICT_SHAPE.schema), _visit_text(AnswerPair({}, "", "", ""), "", "")
-        ),
-        prompt=partial(_visit_prompt, system),
-        read=verdict_in,
+        version=_version(name, system, extract, shape, _visit_text(AnswerPair({}, "", "", ""), "", ""), *_told(reply)),
+        prompt=partial(_visit_prompt, system, reply=reply),
+        read=partial(_preferred, reply) if reply else verdict_in,
         key=("question_id", "shown", *_SIDES),
-        follow_up=FollowUp(
+        follow_up=None
+        if reply
+        else FollowUp(
             "extracted",
             lambda _, said: [ChatMessage("user", f"{extract}\n{untrusted(said)}")],
             lambda _, more: extracted(more),
         ),
-        shape=VERDICT_SHAPE,
+        shape=None if reply else VERDICT_SHAPE,
         by_state=True,
         reply_tokens=250,  # a verdict with its reasons, as VisIT-Bench estimates it
     )
 
 
-def _visit_prompt(system: str, pair: AnswerPair) -> JudgePrompt:
-    (first, marks), (second, more_marks) = (
-        _VISIT_MARK.subn(lambda mark: " ".join(mark[0]), answer) for answer in (pair.first, pair.second)
-    )
+def _preferred(reply: ReplyFormat, text: str) -> tuple[bool, Label | None]:
+    has_verdict, better = _stated(reply, text)
+    return has_verdict, _BETTER.get(str(better).lower())
+
+
+def _visit_prompt(system: str, pair: AnswerPair, *, reply: ReplyFormat | None) -> JudgePrompt:
+    spaced = reply.broken_up if reply else partial(_VISIT_MARK.subn, lambda mark: " ".join(mark[0]))
+    (first, marks), (second, more_marks) = spaced(pair.first), spaced(pair.second)
     user = _visit_text(pair, first, second)
     return JudgePrompt([ChatMessage("system", system), ChatMessage("user", user)], marks + more_marks)
 
@@ -327,17 +355,20 @@ def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
 def _vote() -> Protocol:
     """A vote on a battle as people cast it: left, right, tie, both bad, or none."""
     prompt = load_prompt("judges/vote")
+    reply = prompt.reply
     return Protocol(
-        name=VOTE, version=prompt.version.removeprefix("judges/"), prompt=partial(_vote_prompt, prompt.text),
-        read=lambda text: (True, parse_vote(text)), key=("battle_id", "shown"), table="judge_votes",
-        both_orders=False,
+        name=VOTE, version=prompt.version.removeprefix("judges/"),
+        prompt=partial(_vote_prompt, prompt.text, reply=reply),
+        read=lambda text: (True, _VOTES.get(str(reply.value(text))) if reply else parse_vote(text)),
+        key=("battle_id", "shown"), table="judge_votes", both_orders=False,
     )  # fmt: skip
 
 
-def _vote_prompt(template: str, pair: AnswerPair) -> JudgePrompt:
-    """Double brackets in the material are spaced out. Images stand at their places where the prompt is as it was."""
+def _vote_prompt(template: str, pair: AnswerPair, *, reply: ReplyFormat | None) -> JudgePrompt:
+    """Votes in the material are spaced out. Images stand at their places where the prompt is as it was."""
+    spaced = reply.broken_up if reply else partial(_VOTE_OPENS.subn, "[ ")
     material = {"prompt": pair.prompt, "left": pair.first, "right": pair.second}
-    text = filled(template, {name: untrusted(_VOTE_OPENS.sub("[ ", said)) for name, said in material.items()})
+    text = filled(template, {name: untrusted(spaced(said)[0]) for name, said in material.items()})
     start = text.find(f"]\n{pair.prompt}\n[")
     places = tuple(start + 2 + place for place in pair.places) if start >= 0 else ()
     return JudgePrompt([ChatMessage("user", text, pair.images(), places)])

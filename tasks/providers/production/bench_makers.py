@@ -78,7 +78,8 @@ class ModelAuthor:
 
     def _ask(self, prompt: str, told: Mapping[str, object], answer: type[Answer]) -> Answer | Failed:
         material = untrusted(json.dumps(told, ensure_ascii=False, indent=1))
-        return self.model.ask(Question(load_prompt(f"bench/{prompt}").text, material), answer)
+        loaded = load_prompt(f"bench/{prompt}")
+        return self.model.ask(Question(loaded.text, material, reply=loaded.reply), answer)
 
 
 class ModelViewer:
@@ -94,5 +95,6 @@ class ModelViewer:
     def look(self, image: tuple[str, bytes], question: str, choices: Sequence[str]) -> str | Failed:
         """The model's answer."""
         listed = f"\nChoices: {'; '.join(choices)}" if choices else ""
-        answer = self.model.ask(Question(self._prompt.text, untrusted(question + listed), (image,)), Looked)
+        asked = Question(self._prompt.text, untrusted(question + listed), (image,), self._prompt.reply)
+        answer = self.model.ask(asked, Looked)
         return answer if isinstance(answer, Failed) else answer.answer

@@ -3,19 +3,22 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
-from pydantic import create_model
+from pydantic import create_model, model_validator
 
 from schemas.benches.bench import FailureLabel
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.prompts import (
+    BETWEEN,
     Prompt,
+    TaxonomyFile,
     criteria_prompt,
     failure_types_prompt,
     load_prompt,
     placed,
+    reply_format,
     tags_prompt,
     taxonomy_file,
     taxonomy_prompt,
@@ -109,16 +112,19 @@ def _question(document: Document, asked: DocumentQuestion) -> Question | None:
     """Question that is sent; None when images are needed and missing."""
     prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
-        return Question(asked.prompt.text, untrusted(prompt))
+        return Question(asked.prompt.text, untrusted(prompt), reply=asked.prompt.reply)
     if len(document.images) != document.image_count:
         return None
-    return Question(asked.prompt.text, untrusted(prompt), document.images[:IMAGES_MAX])
+    return Question(asked.prompt.text, untrusted(prompt), document.images[:IMAGES_MAX], asked.prompt.reply)
 
 
 def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
-    """All tags in one question."""
-    asked = DocumentQuestion(tags_prompt("categories", TAGS), Categories)
-    return LanguageModelTagger(model, [asked], Categories)
+    """All tags in one question, but those whose prompts have reply formats: each of these in one of its own."""
+    together = [tag for tag in TAGS if not reply_format(f"tags/{tag}")]
+    alone = [_about(tag) for tag in TAGS if tag not in together]
+    answer = _answer_about(together) if alone else Categories
+    asked = [DocumentQuestion(tags_prompt("categories", together), answer)] if together else []
+    return LanguageModelTagger(model, [*asked, *alone], Categories)
 
 
 def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
@@ -128,10 +134,13 @@ def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
 
 def _about(tag: str) -> DocumentQuestion:
     """The question about one tag. Tags that depend on images alone are false without images."""
-    field = Categories.model_fields[tag]
-    answer = create_model(tag, __base__=Row, **{tag: (field.annotation, ...)})  # type: ignore[call-overload]
     known = {tag: False} if sees(tag) is Sees.IMAGES else None
-    return DocumentQuestion(tags_prompt(tag, (tag,)), answer, sees(tag), known)
+    return DocumentQuestion(tags_prompt(tag, (tag,)), _answer_about([tag]), sees(tag), known)
+
+
+def _answer_about(tags: Sequence[str]) -> type[Row]:
+    fields: dict[str, Any] = {tag: (Categories.model_fields[tag].annotation, ...) for tag in tags}
+    return create_model("_".join(tags), __base__=Row, **fields)
 
 
 def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
@@ -141,11 +150,34 @@ def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
 
 def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
     """A place in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`)."""
-    known = taxonomy_file()
+    known, prompt = taxonomy_file(), taxonomy_prompt()
+    if prompt.reply:
+        return LanguageModelTagger(model, [DocumentQuestion(prompt, _four_columns(known))], Taxonomy)
     kinds = {"question": known.question, "image": known.image}
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
-    asked = DocumentQuestion(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))
+    asked = DocumentQuestion(prompt, create_model("Place", __base__=Row, **fields))
     return LanguageModelTagger(model, [asked], placed)
+
+
+def _four_columns(known: TaxonomyFile) -> type[Row]:
+    """The answer in four words, which must be places of the taxonomy."""
+
+    class Places(Taxonomy):
+        """Two categories, each with its subcategory."""
+
+        @model_validator(mode="after")
+        def are_known(self) -> Self:
+            question = _place(self.question_category, self.question_subcategory)
+            image = _place(self.image_domain, self.image_subdomain)
+            if question not in {None, *known.question} or image not in {None, *known.image}:
+                raise ValueError("no place of the taxonomy")
+            return self
+
+    return Places
+
+
+def _place(first: str | None, second: str | None) -> str | None:
+    return f"{first or ''}{BETWEEN}{second}" if second else first
 
 
 def failure_types(model: HostedModel) -> LanguageModelTagger[FailureLabel]:

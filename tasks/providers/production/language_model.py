@@ -19,6 +19,7 @@ from schemas.errors import BadInput, MissingProvider
 from schemas.row import Row
 from tasks.images.decode import FILE_BYTES_MAX, ImageRejected, decode_stored
 from tasks.prompts import untrusted
+from tasks.prompts.replies import ReplyFormat
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape
 from tasks.providers.chat import Endpoint
 from tasks.providers.cost import Count, ExpectedUse, Size
@@ -48,6 +49,8 @@ class Question:
     """Fenced untrusted text (`tasks.prompts.untrusted`), as the user message."""
     images: tuple[tuple[str, bytes], ...] = ()
     """(png or jpeg, encoded image without metadata); sent after the text."""
+    reply: ReplyFormat | None = None
+    """How the answer is read; None: as JSON of a schema."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,14 @@ class HostedModel(Batched):
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, truncated, malformed and missing answers are failures."""
         asked = ChatMessage("user", question.material, question.images)
-        reply = self.chat([ChatMessage("system", question.instructions), asked], shape=shape_of(answer))
+        shape = None if question.reply else shape_of(answer)
+        reply = self.chat([ChatMessage("system", question.instructions), asked], shape=shape)
         if isinstance(reply, Failed):
             return reply
         if reply.state in ("refused", "truncated"):
             return Failed(reply.state)
+        if question.reply:
+            return question.reply.read(reply.text, answer) or Failed("malformed_answer")
         try:
             json.loads(reply.text, object_pairs_hook=_unique_keys)
             return answer.model_validate_json(reply.text, strict=True)
