@@ -33,6 +33,8 @@ from tasks.storage.records import REPEATS, funnel, reason_texts
 from tasks.storage.reviews import detector_precisions
 from tasks.storage.tables import Store
 
+FEW_ROWS = 30
+"""Bars of fewer rows are grey."""
 MOST = 20
 """Most rows of a bar chart; the table lists all."""
 POINTS_MAX = 5_000
@@ -189,10 +191,13 @@ def _days(tallies: Tallies) -> Part | None:
     return part("days", table, daily_panels(table["day"].to_list(), series))
 
 
-def _both(tallies: Tallies, columns: tuple[str, ...]) -> pl.DataFrame:
-    """Values of one column with the rows of each configuration that have it, in a column a configuration."""
+def _both(tallies: Tallies, columns: tuple[str, ...], examples: bool = True) -> pl.DataFrame:
+    """Values of one column with the rows of each configuration that have it, in a column a configuration.
+
+    `examples`: rows about the arena's own example images count, too.
+    """
     found = [
-        tallies.of(each, columns).select(*columns, pl.col("conversations").alias(each))
+        tallies.of(each, columns, examples).select(*columns, pl.col("conversations").alias(each))
         for each in COUNTED
         if tallies.rows[each]
     ]
@@ -204,18 +209,31 @@ def _both(tallies: Tallies, columns: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None:
-    found = _both(tallies, columns).rename({columns[0]: key})
+    found = _both(tallies, columns, examples=False).rename({columns[0]: key})
     table = found.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
-    return _compared(key, table) if table.height else None
+    shares = {f"{each}_share": pl.col(each) / pl.col(each).sum() for each in COUNTED}
+    return _compared(key, table.with_columns(**shares), tallies) if table.height else None
 
 
-def _compared(key: str, table: pl.DataFrame, **words: object) -> Part:
-    """A section with bars of both configurations side by side, or of the only one that has rows."""
-    name = table.columns[0]
-    ordered = table.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
-    shown = ordered.head(MOST)
-    series = {each: shown[each].to_list() for each in COUNTED if ordered[each].sum()}
-    return part(key, ordered, paired_bars(shown[name].to_list(), series, "rows"), **words)
+def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) -> Part:
+    """A section with shares of both configurations side by side on one scale, or of the only one that has rows.
+
+    `table` has names, their rows in each configuration (`chat`) and their shares there, 0 to 1 (`chat_share`).
+    """
+    name, share = table.columns[0], pl.col(f"{each}_share" for each in COUNTED)
+    rounded = table.with_columns(pl.when(share.is_finite()).then(share.round(4)))
+    ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
+    shown, filled = ordered.head(MOST), [each for each in COUNTED if ordered[each].sum()]
+    series = {each: (100 * shown[f"{each}_share"].fill_null(0.0)).to_list() for each in filled}
+    thin = {each: [place for place, rows in enumerate(shown[each]) if rows < FEW_ROWS] for each in filled}
+    figure = paired_bars(shown[name].to_list(), series, "% of rows", digits=1, thin=thin)
+    return part(key, ordered, figure, examples=_examples(tallies), few=FEW_ROWS, **words)
+
+
+def _examples(tallies: Tallies) -> str:
+    """The number of rows that are about the arena's own example images, such as `110 of chat, 0 of battle`."""
+    rows = {each: tallies.of(each, ("day",), examples=False)["conversations"].sum() for each in COUNTED}
+    return ", ".join(f"{tallies.rows[each] - rows[each]:,} of {each}" for each in COUNTED if tallies.rows[each])
 
 
 def _answers(tallies: Tallies) -> list[Part]:
@@ -249,14 +267,16 @@ def _tags(tallies: Tallies) -> list[Part]:
     of_tags = {each: tallies.of(each, ALL_TAGS) for each in COUNTED if tallies.rows[each]}
     table = overlap(next(iter(of_tags.values())), ALL_TAGS)
     percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
-    categories = {each: tag_counts(tally, ALL_TAGS) for each, tally in of_tags.items()}
-    parts = [_labels("categories", categories), part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent))]
-    met, places = tallies.of(CHAT, CRITERIA), {each: taxonomy_counts(tallies.of(each, TAXONOMY)) for each in of_tags}
+    categories = {each: tag_counts(tallies.of(each, ALL_TAGS, examples=False), ALL_TAGS) for each in of_tags}
+    of_categories = _labels("categories", categories, tallies)
+    parts = [of_categories, part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent))]
+    met = tallies.of(CHAT, CRITERIA, examples=False)
+    places = {each: taxonomy_counts(tallies.of(each, TAXONOMY, examples=False)) for each in of_tags}
     criteria = tag_counts(met, CRITERIA) if met.height else []
-    if any(row.not_told < tallies.rows[CHAT] for row in criteria):
-        parts.append(_labels("criteria", {CHAT: criteria}))
+    if any(row.known for row in criteria):
+        parts.append(_labels("criteria", {CHAT: criteria}, tallies))
     if any(places.values()):
-        parts.append(_labels("taxonomy", places, most=MOST, known=_known(places)))
+        parts.append(_labels("taxonomy", places, tallies, most=MOST, known=_known(places)))
     return parts
 
 
@@ -266,15 +286,19 @@ def _known(places: Mapping[str, Sequence[TagCount]]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {share} of {each}" for (name, each), share in shares.items())
 
 
-def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], **words: object) -> Part:
-    """A section on labels: in each configuration the rows that have one, and those of which it is not known."""
-    found = [(row.tag, each, row.items, row.not_told) for each, rows in counts.items() for row in rows]
-    long = pl.DataFrame(found, ["label", "config", "items", "unknown"], orient="row", strict=False)
+def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies, **words: object) -> Part:
+    """A section on labels: in each configuration the rows that have one, those of which it is not known, and the share.
+
+    A share is of the rows of which it is known.
+    """
+    found = [(row.tag, each, row.items, row.not_told, row.share) for each, rows in counts.items() for row in rows]
+    long = pl.DataFrame(found, ["label", "config", "items", "unknown", "share"], orient="row", strict=False)
     labels = long.select("label").unique(maintain_order=True)
     for each in COUNTED:
-        of = long.filter(config=each).select("label", **{each: "items", f"{each}_unknown": "unknown"})
+        columns = {each: "items", f"{each}_unknown": "unknown", f"{each}_share": "share"}
+        of = long.filter(config=each).select("label", **columns)
         labels = labels.join(of, on="label", how="left", maintain_order="left")
-    return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), **words)
+    return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), tallies, **words)
 
 
 def topic_counts(store: Store) -> pl.DataFrame:

@@ -59,8 +59,14 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
 
 
 @drawn_late
-def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0) -> Figure:
-    """Horizontal bars of each series side by side, first on top; the rows of all series have the same names."""
+def paired_bars(
+    names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0,
+    thin: Mapping[str, Collection[int]] | None = None,
+) -> Figure:  # fmt: skip
+    """Horizontal bars of each series side by side on one scale, first on top; the rows of all have the same names.
+
+    `thin`: series -> places of bars that are grey.
+    """
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + HEAD)
     start = EDGE + width_beside(labels)
@@ -68,7 +74,10 @@ def paired_bars(names: Sequence[str], series: Mapping[str, Sequence[float]], uni
     for place, (name, values) in enumerate(series.items()):
         left = start + place * wide
         axes = panel(figure, left, WIDTH - left - wide + 3 * EDGE, EDGE + HEAD, BELOW)
-        draw_bars(axes, values, [BLUE] * len(names), wide - 3 * EDGE, digits)
+        colours = [GREY if row in (thin or {}).get(name, ()) else BLUE for row in range(len(names))]
+        draw_bars(
+            axes, values, colours, wide - 3 * EDGE, digits, max(max(each, default=0.0) for each in series.values())
+        )
         name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
         axes.set_title(name, loc="left", fontsize=TEXT)
     return figure

@@ -115,9 +115,11 @@ def bar_rows(
     name_rows(axes, labels, unit)
 
 
-def draw_bars(axes: Axes, values: Sequence[float], colours: list[str], wide: float, digits: int = 0) -> None:
-    """Bars with their values behind them, on axes that are `wide` points wide."""
-    most = max([1.0, *values])
+def draw_bars(
+    axes: Axes, values: Sequence[float], colours: list[str], wide: float, digits: int = 0, longest: float = 1.0
+) -> None:
+    """Bars with their values behind them, on axes that are `wide` points wide and have room for `longest`."""
+    most = max([1.0, longest, *values])
     drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
     axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=SMALL)
     value = text_width(f"{most:,.{digits}f}") + 4

@@ -170,6 +170,8 @@ def marks(models: Sequence[pl.Expr], answers: pl.Expr) -> dict[str, pl.Expr]:
 CHAT, BATTLE = COUNTED = ("chat", "battle")
 """Configurations whose rows are counted."""
 ANSWERS, PAIRS = ("model",), ("model_a", "model_b", "winner")
+_EXAMPLE = "is_preset"
+"""The released column of rows about the arena's own example images."""
 _KEYS = {
     CHAT: (("day",), ("language",), ("num_turns",), ALL_TAGS, CRITERIA, TAXONOMY),
     BATTLE: (("day",), ("language",), ("num_turns",), ALL_TAGS, TAXONOMY, PAIRS),
@@ -202,22 +204,30 @@ class Tallies:
         self.images.update(rows["image_ids"].explode().drop_nulls().unique().hash())
         counted = _with_columns(config, rows)
         for columns in _KEYS[config]:
-            self._sum(config, columns, tallied(counted, columns))
+            self._sum(config, columns, tallied(counted, (*columns, _EXAMPLE)))
         self._sum(config, ANSWERS, _answers(config, counted))
 
-    def of(self, config: str, columns: tuple[str, ...]) -> pl.DataFrame:
+    def of(self, config: str, columns: tuple[str, ...], examples: bool = True) -> pl.DataFrame:
         """Each combination of values of `columns` with its number of rows in `conversations`.
 
-        By ANSWERS, also: answers, their `tokens` and the answers `counted` for them, `refusals`, and the conversations
-        for which a refusal is `told`.
+        Without `examples`, rows about the arena's own example images are left out. By ANSWERS, also: answers, their
+        `tokens` and the answers `counted` for them, `refusals`, and the conversations for which a refusal is `told`.
         """
         empty = dict.fromkeys(columns, pl.String) | {"conversations": pl.Int64}
-        return self._counts.get((config, columns), pl.DataFrame(schema=empty))
+        counts = self._counts.get((config, columns))
+        if counts is None:
+            return pl.DataFrame(schema=empty)
+        shown = counts if examples else counts.filter(~pl.col(_EXAMPLE))
+        return _summed(shown.drop(_EXAMPLE), columns)
 
     def _sum(self, config: str, columns: tuple[str, ...], found: pl.DataFrame) -> None:
         before = self._counts.get((config, columns))
         both = found if before is None else pl.concat([before, found])
-        self._counts[config, columns] = both.group_by(columns).agg(pl.all().sum())
+        self._counts[config, columns] = _summed(both, (*columns, _EXAMPLE))
+
+
+def _summed(counts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    return counts.group_by(columns).agg(pl.all().sum())
 
 
 def _with_columns(config: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -235,10 +245,11 @@ def _with_columns(config: str, rows: pl.DataFrame) -> pl.DataFrame:
 def _answers(config: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Sums over the models' answers; a battle has one conversation with each of two models."""
     if config == CHAT:
-        return _of_models(rows.select("model", "conversation", "refusal", tokens="assistant_tokens"))
+        return _of_models(rows.select("model", "conversation", "refusal", _EXAMPLE, tokens="assistant_tokens"))
     meta = pl.col("conv_metadata").struct
     sides = (
         rows.select(
+            _EXAMPLE,
             model=f"model_{side}",
             conversation=f"conversation_{side}",
             refusal=pl.lit(None, pl.Boolean),  # the report counts those of chat
@@ -251,7 +262,7 @@ def _answers(config: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _of_models(answered: pl.DataFrame) -> pl.DataFrame:
     known, answers = pl.col("tokens").is_not_null(), pl.col("conversation").list.eval(_FROM_MODEL).list.sum()
-    return answered.group_by("model").agg(
+    return answered.group_by("model", _EXAMPLE).agg(
         conversations=pl.len().cast(pl.Int64),
         answers=answers.sum().cast(pl.Int64),
         tokens=pl.col("tokens").sum().cast(pl.Int64),

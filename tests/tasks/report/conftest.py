@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from flows.products import item_ids, left_out_items
@@ -19,12 +20,18 @@ def report(released_store: Store) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tallies(released_store: Store) -> Tallies:
-    """Its rows, counted."""
+def rows_of_release(released_store: Store) -> dict[str, list[pl.DataFrame]]:
+    """Its rows by configuration, in parts."""
     settings, items = Settings(store=released_store.root), item_ids(released_store)
     gathered = Gathered(released_store, VERSIONS, settings.bench, items, left_out_items(released_store))
-    found = Tallies()
-    for config in COUNTED:
-        for rows in gathered.rows(config):
-            found.add(config, rows)
-    return found
+    return {config: list(gathered.rows(config)) for config in COUNTED}
+
+
+@pytest.fixture(scope="session")
+def tallies(rows_of_release: dict[str, list[pl.DataFrame]]) -> Tallies:
+    """Its rows, counted."""
+    tallies = Tallies()
+    for config, parts in rows_of_release.items():
+        for rows in parts:
+            tallies.add(config, rows)
+    return tallies

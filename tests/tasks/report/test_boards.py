@@ -8,11 +8,23 @@ from itertools import cycle
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.colors import to_hex
 
 from schemas.rating import Fragility, Rating, RatingMethod
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.report.boards import battle_parts, vote_parts
-from tasks.report.figures import bars, daily_panels, matrix, merges, rating_intervals, shares, topic_map
+from tasks.report.figures import (
+    BLUE,
+    bars,
+    daily_panels,
+    matrix,
+    merges,
+    paired_bars,
+    rating_intervals,
+    shares,
+    topic_map,
+)
+from tasks.report.figures import GREY as FEW
 from tests.builders import store_with
 
 
@@ -230,3 +242,14 @@ def test_figures_of_nothing_are_figures():
         matrix(["a"], ["b"], np.array([[NAN]])),
     ):
         assert ET.fromstring(figure.svg).tag.endswith("svg")
+
+
+def test_bars_of_both_configurations_have_one_scale_and_those_of_few_rows_are_grey():
+    series, thin = {"chat": [62.0, 3.0], "battle": [4.0, 41.0]}, {"chat": [1], "battle": [0]}
+    left, right = paired_bars.__wrapped__(["en", "th"], series, "% of rows", digits=1, thin=thin).axes
+    assert left.get_xlim() == right.get_xlim()
+    assert [[to_hex(bar.get_facecolor()) for bar in axes.patches] for axes in (left, right)] == [
+        [BLUE, FEW],
+        [FEW, BLUE],
+    ]
+    assert [[bar.get_width() for bar in axes.patches] for axes in (left, right)] == [*series.values()]

@@ -1,6 +1,7 @@
 """Every number of the report is a number of the tables."""
 
 import csv
+import random
 import re
 
 import polars as pl
@@ -117,6 +118,37 @@ def test_counts_are_those_of_the_released_rows(tables, released, key, column):
         rows = {str(name): count for name, count in values.value_counts().iter_rows()}
         shown = {name: count for name, count in tables[key].select(key, config).iter_rows() if count}
         assert shown == rows
+
+
+def test_what_two_configurations_hold_is_compared_in_shares_on_one_scale_without_example_images(
+    released_store, rows_of_release
+):
+    rng, tallies, kept = random.Random(7), Tallies(), {}
+    for config, times in (("chat", 40), ("battle", 9)):
+        rows = pl.concat(rows_of_release[config] * times)
+        rows = rows.with_columns(is_preset=pl.Series([rng.random() < 0.3 for _ in range(rows.height)]))
+        kept[config] = rows.filter(~pl.col("is_preset"))
+        tallies.add(config, rows)
+    parts = {each.key: each for each in report_content(released_store, tallies).parts}
+    for key, column in (("languages", "language"), ("turns", "num_turns")):
+        table = parts[key].table
+        for config, rows in kept.items():
+            counted = {str(name): count for name, count in rows[column].value_counts().iter_rows()}
+            shown = dict(table.filter(pl.col(config) > 0).select(key, config).iter_rows())
+            assert shown == counted
+            shares = dict(table.filter(pl.col(config) > 0).select(key, f"{config}_share").iter_rows())
+            assert shares == {name: round(count / rows.height, 4) for name, count in counted.items()}
+    categories = parts["categories"].table
+    for config, rows in kept.items():
+        for tag, count, unknown, share in categories.select(
+            "label", config, f"{config}_unknown", f"{config}_share"
+        ).iter_rows():
+            known = rows.height - unknown
+            assert share == (round(count / known, 4) if known else 0.0), tag
+    examples = {config: tallies.rows[config] - rows.height for config, rows in kept.items()}
+    said = f"({examples['chat']} of chat, {examples['battle']} of battle)"
+    assert all(examples.values()) and all(said in parts[key].about for key in ("models", "categories", "turns"))
+    assert tallies.of("chat", ("day",))["conversations"].sum() == tallies.rows["chat"]
 
 
 def test_topics_are_listed_once_with_their_documents_and_the_tree_names_its_leaves(tables, released_store, content):
