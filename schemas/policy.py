@@ -283,6 +283,9 @@ class VoteRules(Row):
 class ModelFacts(Row):
     """Facts about a model, for the tables of who was given what. Null where nobody said."""
 
+    version: str | None = None
+    """The name under which it was asked, with its date or revision, such as gpt-4o-2024-05-13; in the card of a release
+    beside its name (VisionArena Table 9)."""
     provider: str | None = None
     """Who made it."""
     licence: str | None = None

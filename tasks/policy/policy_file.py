@@ -1,5 +1,6 @@
 """Policy files: loaded by name or path, completed from the policy that they extend, validated against the signals."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import isclass
@@ -25,6 +26,8 @@ _OWN = ("name", "about", "publishable")
 """Keys that a file does not take from the policy it extends: it must say itself that everybody may see the result."""
 _NARROWER = ("signal", "over")
 """Keys that tell apart several rules with one reason."""
+_PATH = re.compile(r"[/~.\\]|[A-Za-z]:[\\/]|\w+://")
+"""Begins a place on a server, which some servers take as the name of a model; it goes into no release."""
 _ON = MEASURED_ON | DESCRIBED_ON
 """Signal -> the parts it is measured on."""
 
@@ -132,7 +135,9 @@ def _model_facts(path: Path) -> Any:
     if not (isinstance(content, dict) and isinstance(content.get("models"), list)):
         return content
     models = read_models_list(path, ArenaModel, "docs/models.md", {})
-    return {model.name: model.model_dump(include={*ModelFacts.model_fields}) for model in models}
+    facts = {*ModelFacts.model_fields}
+    versions = {model.name: None if _PATH.match(model.asked_as) else model.asked_as for model in models}
+    return {model.name: model.model_dump(include=facts) | {"version": versions[model.name]} for model in models}
 
 
 def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:

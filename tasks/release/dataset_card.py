@@ -171,7 +171,8 @@ def dataset_card(
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
     bench_agreement. `sections`: those that only some releases have.
     """
-    texts = reason_texts(Policy.model_validate(manifest.policy))
+    policy = Policy.model_validate(manifest.policy)
+    texts = reason_texts(policy)
     schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
         TEMPLATE,
@@ -193,7 +194,15 @@ def dataset_card(
         funnel_line=funnel_line(funnel),
         unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
+        models=[*_named_versions(policy)],
     )
+
+
+def _named_versions(policy: Policy) -> Iterator[list[str]]:
+    """Cells of each model whose facts the policy has: name, version, maker, licence and day."""
+    for name, facts in sorted(policy.models.items()):
+        told = (facts.version, facts.provider, facts.licence, facts.since and facts.since.isoformat())
+        yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN for each in told)]
 
 
 def about_release(manifest: Manifest) -> dict[str, Any]:

@@ -306,6 +306,12 @@ def topic_counts(store: Store) -> pl.DataFrame:
     return store.read("topics", ["topic", "name"]).group_by("topic", "name").agg(documents=pl.len()).sort("topic")
 
 
+def _names_on_figures(topics: pl.DataFrame) -> dict[int, str]:
+    """Topic -> its name. One that has none, as its table says, has its number alone on figures."""
+    unnamed = pl.col("name").str.contains(r"^untitled(?: \(\d+\))?$")
+    return dict(topics.select("topic", pl.when(unnamed).then(pl.lit("")).otherwise("name")).iter_rows())
+
+
 def topics_part(store: Store, counts: pl.DataFrame) -> Part | None:
     """The map and the counts; None without topics. With many documents the map shows a regular sample of them."""
     if counts.is_empty():
@@ -313,7 +319,7 @@ def topics_part(store: Store, counts: pl.DataFrame) -> Part | None:
     every = -(-int(counts["documents"].sum()) // POINTS_MAX)
     points = store.read("topics", ["x", "y", "topic"]).gather_every(every)
     inside = counts.filter(pl.col("topic") >= 0)
-    names, sizes = (dict(inside.select("topic", column).iter_rows()) for column in ("name", "documents"))
+    sizes, names = dict(inside.select("topic", "documents").iter_rows()), _names_on_figures(inside)
     x, y, topic = (points[name].to_numpy() for name in points.columns)
     sample = f" The map shows one prompt in {every:,}." if every > 1 else ""
     return part("topics", counts, topic_map(x, y, topic, names, sizes), named=NAMED_TOPICS, sample=sample)
@@ -324,7 +330,8 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     tree = store.read("topic_tree").sort("node")
     if tree.is_empty():
         return None
-    names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
+    inside = counts.filter(pl.col("topic") >= 0)
+    names, shown = dict(inside.select("topic", "name").iter_rows()), _names_on_figures(inside)
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
     distance = pl.col("distance").cast(pl.Float64).round(4)
     table = tree.with_columns(distance, left_name=left, right_name=right)
@@ -333,4 +340,4 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
     place = {node: number for number, node in enumerate(nodes)}
     rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
-    return part("topic_tree", table, merges(rows, [f"{topic} {names.get(topic, '')}" for topic in topics], _LEAVES_MAX))
+    return part("topic_tree", table, merges(rows, [f"{topic} {shown.get(topic, '')}" for topic in topics], _LEAVES_MAX))

@@ -176,7 +176,7 @@ def topic_map(
     for number in by_size:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
-            _name_above(axes, x[here], y[here], f"{shown_name(names[number])} {number}", taken)
+            _name_above(axes, x[here], y[here], f"{shown_name(names[number])} {number}".strip(), taken)
     labels = [f"{shown_name(names[number])}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
     below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)

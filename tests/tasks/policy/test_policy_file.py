@@ -228,3 +228,15 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, content, said):
     with pytest.raises(BadPolicy) as refused:
         _extended(tmp_path, content)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_models_file_says_which_version_a_name_stands_for_and_no_place_on_a_server(tmp_path):
+    asked_as = {"own": "", "dated": "gpt-4o-2024-05-13", "hub": "llava-hf/llava-1.5-7b-hf"}
+    places = ["/srv/llava", "~/llava", "./llava", "C:\\llava", "file://llava"]
+    asked_as |= {f"place{number}": place for number, place in enumerate(places)}
+    entries = [{"name": name, "base_url": "http://gpu1/v1", "model": model} for name, model in asked_as.items()]
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump({"models": entries}))
+    (tmp_path / "own.yaml").write_text("{name: own, extends: public_release, publishable: true, models: models.yaml}")
+    versions = {name: facts.version for name, facts in load_policy(str(tmp_path / "own.yaml")).models.items()}
+    stated = {"own": "own", "dated": asked_as["dated"], "hub": asked_as["hub"]}
+    assert versions == stated | {f"place{number}": None for number in range(len(places))}

@@ -15,10 +15,11 @@ from flows.products import parts_of_release, problems_of
 from schemas.benches.bench import BenchAgreement
 from schemas.items.reject import REJECT_TEXTS, RejectReason
 from schemas.policy import policy_hash
-from schemas.release import CONFIGS
+from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
+from schemas.run import Funnel
 from tasks.providers.embedded.known_tags import KnownTags
-from tasks.release.dataset_card import Statistics
+from tasks.release.dataset_card import Statistics, dataset_card
 from tasks.release.diff import diff_releases
 from tasks.storage.records import funnel
 from tasks.storage.tables import frame_of
@@ -227,3 +228,29 @@ def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, re
             assert f"\n| {name} | {line['what']} | {line['made_with']} | {line['unseen']} |\n" in card
     assert all(f"\n* `{tag}` is {says}.\n" in card for tag, says in manifest["limited_tags"].items())
     assert manifest["limited_tags"] == KnownTags().limited
+
+
+def test_the_card_says_which_version_every_name_stands_for_and_is_verified(own_release):
+    hostile = "x](http://192.0.2.1) | <b>y"
+    facts = {
+        "gpt-4o": {
+            "version": "gpt-4o-2024-05-13",
+            "provider": "OpenAI",
+            "licence": "proprietary",
+            "since": "2024-05-13",
+        },
+        "own | model": {"version": hostile},
+    }
+    manifest = Manifest.model_validate(manifest_of(own_release))
+    policy = manifest.policy | {"models": facts}
+    told = dataset_card(
+        manifest.model_copy(update={"policy": policy}),
+        Funnel.model_validate(manifest.funnel),
+        dict.fromkeys(CONFIGS, ("–",) * 10),
+        dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ()),
+    )
+    rows = [line.strip("| ").split(" | ") for line in told.partition("## Models\n")[2].splitlines()[3:5]]
+    assert rows[0] == ["gpt-4o", "gpt-4o-2024-05-13", "OpenAI", "MIT", "2024-05-13"]
+    assert len(rows[1]) == 5 and rows[1][2:] == ["–", "–", "–"]
+    assert "](http" not in told.partition("## Models\n")[2].partition("\n## ")[0]
+    assert "## Models\n" not in (own_release / "README.md").read_text(encoding="utf-8")
