@@ -55,6 +55,8 @@ class WrittenItem(Row):
     """Its instruction family, as in the families file."""
     images: Int32
     """Number of its images in the file it came from, also of those that could not be used."""
+    image_names: list[str] | None = None
+    """Hash of the file name of each image, by which a submission names the item; null in older rows."""
     licences: list[str]
     """Licence of each image, in order; empty where none is stated."""
     authors: list[str]

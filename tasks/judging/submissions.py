@@ -44,8 +44,11 @@ def plan_of(store: Store, chosen: EvaluateSettings) -> Plan:
     """Raises BadInput: for settings or answers that cannot be used, or when the name has other answers already."""
     items, model = items_chosen(store, chosen), chosen.submitted_as or ""
     known = items_for_judging(store, items.bench, not_given=True)
-    able = [AnswerableItem(each.item_id, each.family, each.instruction, each.document_id) for each in known]
-    submission = read_submission(Path(chosen.submission or ""), model, able)
+    able = [
+        AnswerableItem(each.item_id, each.family, each.instruction, each.document_id, each.image_names)
+        for each in known
+    ]
+    submission = read_submission(Path(chosen.submission or ""), model, able, items.bench)
     rows: dict[str, dict[str, Any]] = {each.question_id: each.model_dump() for each in submission.answers}
     others = answers_on(store, items, chosen, but=model)
     if _versions(store, model, items) - {submission.version}:

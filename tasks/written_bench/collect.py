@@ -25,7 +25,7 @@ from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.findings import review_of_check
-from tasks.written_bench.item_files import DRAFTED_BY, FileItem
+from tasks.written_bench.item_files import DRAFTED_BY, FileItem, id_of_key, name_hashes
 from tasks.written_bench.written_items import captions_id, split_of
 
 _BENCH = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -51,7 +51,7 @@ def checked_bench(name: str) -> str:
 
 def item_id(bench: str, item: FileItem) -> str:
     """Id of an item and of the conversation it becomes: the same whenever its file is collected again."""
-    return combined_id("item", [bench, item.key])
+    return id_of_key(bench, item.key)
 
 
 def write_item_rows(items: Sequence[FileItem], bench: str, images: Path, target: Path) -> None:
@@ -113,7 +113,7 @@ def store_members(store: Store, items: Sequence[FileItem], bench: str, validatio
         asked = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
         rows.append(WrittenItem(
             item_id=item_id(bench, item), bench=bench, family=item.family, images=len(item.images),
-            licences=item.licences, authors=item.authors, origin=item.origin,
+            image_names=name_hashes(item.images), licences=item.licences, authors=item.authors, origin=item.origin,
             split=split_of(combined_id("asked", asked), validation_share),
         ))  # fmt: skip
     _replace(store, "bench_items", pl.col("bench") == bench, rows)

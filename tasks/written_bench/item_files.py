@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from schemas.benches.written import Fault
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
 from tasks.runtime.untrusted import one_line, read_row
+from tasks.storage.content_id import combined_id
 
 SHIPPED = Path(__file__).with_name("families.yaml")
 _SIGNS = re.compile(r"[^0-9a-z]+")
@@ -182,6 +183,23 @@ def _object(text: str) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def id_of_key(bench: str, key: str) -> str:
+    """Id of the item that a file of items names by this key."""
+    return combined_id("item", [bench, key])
+
+
+def name_hashes(images: Iterable[Any]) -> list[str]:
+    """Hash of the name of each image file, without the folder or address that it is in."""
+    names = (str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images)
+    return [combined_id("image name", [re.split(r"[?#]", name)[0].rsplit("/", 1)[-1]]) for name in names]
+
+
+def named_in_row(row: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The key of a row in a file of items, empty without one, and the hashes of the names of its images."""
+    key, images = (next((row[name] for name in _NAMES[ours] if row.get(name)), None) for ours in ("key", "images"))
+    return _text(key), name_hashes(_listed(images))
 
 
 def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:

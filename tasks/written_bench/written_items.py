@@ -5,6 +5,7 @@ A caption or reference holds for one form of an item: for others, such as a reda
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -41,6 +42,8 @@ class ItemForJudging:
     """Whether its captions and its reference may be released."""
     document_id: str
     """Content id of instruction and images, as in `answers`."""
+    image_names: tuple[str, ...] = ()
+    """Hash of the file name of each image; empty where none is known."""
 
 
 def item_images(store: Store, bench: str) -> dict[str, tuple[str, str, int]]:
@@ -85,7 +88,7 @@ def _items_not_given(store: Store) -> pl.DataFrame:
     return found.filter(pl.col("image_ids").list.len() == 0).join(counts, on="conversation_id")
 
 
-def _item(row: dict[str, object], captions: list[str], references: dict[str, tuple[str, str]]) -> ItemForJudging:
+def _item(row: dict[str, Any], captions: list[str], references: dict[str, tuple[str, str]]) -> ItemForJudging:
     turns, images, item_id = row["turns"], row["image_ids"], str(row["item_id"])
     assert isinstance(turns, list) and isinstance(images, list)
     text, written_from = references.get(item_id, (None, ""))
@@ -94,18 +97,20 @@ def _item(row: dict[str, object], captions: list[str], references: dict[str, tup
         instruction="\n\n".join(turn["content"] for turn in turns if turn["role"] == "user"), captions=captions,
         reference=text if written_from in (captions_id(captions), NO_CAPTIONS) else None, image_ids=tuple(images),
         split=Split(str(row["split"])), document_id=str(row["document_id"]),
+        image_names=tuple(row["image_names"] or ()),
     )  # fmt: skip
 
 
 def item_members(store: Store, bench: str) -> pl.DataFrame:
-    """item_id, family and split of every item of a benchmark, kept or not.
+    """item_id, family, split and image_names of every item of a benchmark, kept or not.
 
     An item that is hidden in any benchmark is hidden in all: the same instruction about the same images.
     """
     ids = store.read("bench", ["conversation_id"])["conversation_id"].to_list()
     rows = {"item_id": ids, "family": [""] * len(ids), "split": [split_of(item_id).value for item_id in ids]}
-    sampled = pl.DataFrame(rows | {"bench": [SAMPLED] * len(ids)}, dict.fromkeys([*_MEMBER, "bench"], pl.String))
-    every = pl.concat([sampled, store.read("bench_items", [*_MEMBER, "bench"])])
+    written = store.read("bench_items", [*_MEMBER, "bench"])
+    sampled = pl.DataFrame(rows | {"bench": [SAMPLED] * len(ids), "image_names": [None] * len(ids)}, written.schema)
+    every = pl.concat([sampled, written])
     forms = store.read("conversations", ["conversation_id", "document_id"]).rename({"conversation_id": "item_id"})
     placed = every.join(forms, on="item_id", how="left", maintain_order="left")
     hidden = placed.filter(split=Split.HIDDEN.value)["document_id"].drop_nulls()
@@ -122,7 +127,7 @@ def check_known(store: Store, bench: str) -> None:
         raise BadInput(f"bench {known} Take one in with `curate bench collect`")
 
 
-_MEMBER = ("item_id", "family", "split")
+_MEMBER = ("item_id", "family", "split", "image_names")
 
 
 def split_of(item_id: str, validation_share: float = VALIDATION_SHARE) -> Split:

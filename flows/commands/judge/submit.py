@@ -133,7 +133,8 @@ def _say_what(plan: "Plan") -> None:
 def _say_read(handed: "Submission") -> None:
     """Rows of the file that do not count, and items without an answer, on stderr."""
     for what, names in (
-        ("missing", handed.missing), ("unknown", handed.unknown), ("double", handed.double), ("empty", handed.empty)
+        ("missing", handed.missing), ("unknown", handed.unknown), ("double", handed.double), ("empty", handed.empty),
+        ("of several items", handed.shared),
     ):  # fmt: skip
         if names:
             some = ", ".join(one_line(name, 60) for name in names[:_NAMED])

@@ -13,12 +13,16 @@ from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput, why_unreadable
 from tasks.judging.files.answer_shapes import json_lines
 from tasks.judging.visit_battles import REFERENCE
+from tasks.runtime.untrusted import one_line
+from tasks.written_bench.item_files import id_of_key, named_in_row
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
 _TEXT = ("prediction", "output", "answer", "text")
 """Names of columns; the first one present is used. Of VisIT-Bench's sheets also `MODEL prediction`, `MODEL_output`."""
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
 _NAME_CHARACTERS_MAX = 100
+_IDS = 5
+"""Most items that a row is said to fit."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class AnswerableItem:
     """Text of the task, without options."""
     document_id: str
     """Content id, as in `answers`."""
+    image_names: tuple[str, ...] = ()
+    """Hash of the file name of each image, which tell items of one instruction apart; empty where none is known."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,9 @@ class Submission:
     missing: list[str]
     """Items without an answer, those that are there twice or empty left out."""
     unknown: list[str]
-    """Rows on no item of the benchmark, as the file names it; also instructions that several items share."""
+    """Rows on no item of the benchmark, as the file names it."""
+    shared: list[str]
+    """Rows on an instruction that several items share, each with the ids of these."""
     double: list[str]
     """Items with two answers, none of which counts."""
     empty: list[str]
@@ -56,20 +64,30 @@ class Submission:
         return self.answers[0].version
 
 
-def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> Submission:
-    """Raises BadInput for a file that cannot be read, has no answer to an item, or a name that cannot be used."""
+def read_submission(path: Path, model: str, items: Sequence[AnswerableItem], bench: str = "") -> Submission:
+    """A file's answers: to items by id, by the id in the file that `bench` was collected from, or by their content.
+
+    Content is family and instruction, and the names of the images where the file has them. Raises BadInput for a file
+    that cannot be read, has no answer to an item, or a name that cannot be used, and for one whose rows are all on
+    instructions that several items share.
+    """
     if not model.strip() or len(model) > _NAME_CHARACTERS_MAX or not model.isprintable():
         raise BadInput(f"--model: give a name of 1 to {_NAME_CHARACTERS_MAX} printable characters")
     if model.strip().lower() == REFERENCE:
         raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
     known = {item.item_id: item for item in items}
     by_text = _by_instruction(items)
-    said, unknown = dict[str, list[str]](), list[str]()
+    said, unknown, shared = dict[str, list[str]](), list[str](), list[str]()
     for row, text in _rows(path):
-        name = _item_of(row, known, by_text)
+        named_items = _items_of(row, known, by_text, bench)
+        name = named_items[0] if len(named_items) == 1 else None
         if name is None:
             named = (row[column] for column in (*_ITEM, "instruction") if row.get(column))
-            unknown.append(str(next(named, "a row without item_id and instruction")))
+            told = str(next(named, "a row without item_id and instruction"))
+            if named_items:
+                shared.append(f"{', '.join(named_items[:_IDS])} ({one_line(told, 60)})")
+            else:
+                unknown.append(told)
         else:
             said.setdefault(name, []).append(text)
     double = sorted(name for name, texts in said.items() if len(texts) > 1)
@@ -78,7 +96,8 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> 
     if not chosen:
         raise BadInput(
             f"{str(path)!r} has no answer to an item of this benchmark ({len(unknown):,} rows on others, "
-            f"{len(double):,} twice, {len(empty):,} empty); give item_id and prediction in each row"
+            f"{len(shared):,} on instructions of several items, {len(double):,} twice, {len(empty):,} empty); "
+            "give item_id and prediction in each row"
         )
     version = f"submission+{hashlib.sha256(orjson.dumps(list(chosen.items()))).hexdigest()[:8]}"
     about = {"model": model, "state": AnswerState.COMPLETE, "version": version, "tokens": None}
@@ -86,26 +105,36 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem]) -> 
         Answer(question_id=name, text=text, document_id=known[name].document_id, **about)
         for name, text in chosen.items()
     ]
-    return Submission(answers, sorted(known.keys() - said.keys()), unknown, double, empty)
+    return Submission(answers, sorted(known.keys() - said.keys()), unknown, shared, double, empty)
 
 
-def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], str | None]:
-    """(family, instruction) -> item; None where several items share them."""
-    found: dict[tuple[str, str], str | None] = {}
+def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], list[AnswerableItem]]:
+    """(family, instruction) -> the items that share them."""
+    sharing: dict[tuple[str, str], list[AnswerableItem]] = {}
     for item in items:
-        key = _plain(item.family), item.instruction.strip()
-        found[key] = None if key in found else item.item_id
-    return found
+        sharing.setdefault((_plain(item.family), item.instruction.strip()), []).append(item)
+    return sharing
 
 
-def _item_of(
-    row: Mapping[str, Any], known: Mapping[str, Any], by_text: Mapping[tuple[str, str], str | None]
-) -> str | None:
+def _items_of(
+    row: Mapping[str, Any],
+    known: Mapping[str, Any],
+    by_text: Mapping[tuple[str, str], list[AnswerableItem]],
+    bench: str,
+) -> list[str]:
+    """Ids of the items that a row may answer: one where it says which."""
     name = next((row[column] for column in _ITEM if row.get(column)), None)
     if name is not None:
-        return name if isinstance(name, str) and name in known else None
+        return [name] if isinstance(name, str) and name in known else []
+    key, image_names = named_in_row(row)
     family = next((row[column] for column in _FAMILY if row.get(column)), "")
-    return by_text.get((_plain(str(family)), str(row.get("instruction") or "").strip()))
+    instruction = str(row.get("instruction") or "").strip()
+    if key and not instruction:
+        return [named] if (named := id_of_key(bench, key)) in known else []
+    sharing = by_text.get((_plain(str(family)), instruction), [])
+    of_images = [item for item in sharing if image_names and list(item.image_names) == image_names]
+    of_key = [item for item in sharing if key and item.item_id == id_of_key(bench, key)]
+    return [item.item_id for item in of_key or of_images or sharing]
 
 
 def _plain(family: str) -> str:
