@@ -205,7 +205,7 @@ _PROGRAM_NAME = re.compile(
     r"(?=.{20})(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
     r"[A-Z]?[a-z]?"
 )
-"""Twenty signs and more of words of letters alone, with underscores or capitals between: `hf_requiredCharacteristic`."""
+"""Twenty or more letters in words with underscores or capitals between: `hf_requiredCharacteristic`."""
 _BRACKETS = "<>{}[]()%$\"'`"
 _USER_PLACE = re.compile(
     rf"[{re.escape(_BRACKETS)}]*(?:(?:my|your|the)[-_]?)?(?:user(?:[-_]?name)?|usr|login)"
