@@ -144,8 +144,8 @@ class TagCount(Row):
     """The label, or label and value."""
     items: int
     """Kept conversations with the label."""
-    share: float
-    """Their share of the kept conversations with an answer."""
+    share: float | None
+    """Their share of the kept conversations with an answer; null where none has the label and some have no answer."""
     not_told: int
     """Kept conversations without an answer."""
     known: float

@@ -122,7 +122,9 @@ def _not_told(tally: pl.DataFrame, column: str) -> int:
 
 def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:
     told = all_items - not_told
-    share, known = (part / whole if whole else 0.0 for part, whole in ((int(items), told), (told, all_items)))
+    # A tagger may never say yes (`embedded_figures.py`): then nobody knows the share, and it is not 0.
+    share = None if not items and not_told else items / told if told else 0.0
+    known = told / all_items if all_items else 0.0
     return TagCount(tag=tag, items=int(items), share=share, not_told=not_told, known=known)
 
 

@@ -144,7 +144,7 @@ def test_what_two_configurations_hold_is_compared_in_shares_on_one_scale_without
             "label", config, f"{config}_unknown", f"{config}_share"
         ).iter_rows():
             known = rows.height - unknown
-            assert share == (round(count / known, 4) if known else 0.0), tag
+            assert share == (None if unknown and not count else round(count / known, 4)), tag
     examples = {config: tallies.rows[config] - rows.height for config, rows in kept.items()}
     said = f"({examples['chat']} of chat, {examples['battle']} of battle)"
     assert all(examples.values()) and all(said in parts[key].about for key in ("models", "categories", "turns"))
