@@ -250,7 +250,7 @@ def test_the_card_says_which_version_every_name_stands_for_and_is_verified(own_r
         dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ()),
     )
     rows = [line.strip("| ").split(" | ") for line in told.partition("## Models\n")[2].splitlines()[3:5]]
-    assert rows[0] == ["gpt-4o", "gpt-4o-2024-05-13", "OpenAI", "MIT", "2024-05-13"]
+    assert rows[0] == ["gpt-4o", "gpt-4o-2024-05-13", "OpenAI", "proprietary", "2024-05-13"]
     assert len(rows[1]) == 5 and rows[1][2:] == ["–", "–", "–"]
     assert "](http" not in told.partition("## Models\n")[2].partition("\n## ")[0]
     assert "## Models\n" not in (own_release / "README.md").read_text(encoding="utf-8")
