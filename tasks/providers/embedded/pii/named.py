@@ -68,10 +68,14 @@ def _birth(text: str) -> float | None:
 
 BORN = range(1905, 2031)
 """Years in which somebody alive was born; earlier ones are in biographies."""
+_VEHICLE_NAMES = (
+    r"(?:vehicle|car|bike|scooter|truck)(?: reg(?:istration)?)? (?:number|no\.?)|(?:vehicle|car) reg(?:istration)?"
+    r"|registration (?:number|no\.?|mark)|reg\.? (?:number|no\.?)"
+)
+"""Words that also name the number of a thing, behind which only the forms of some countries are plates."""
 _PLATE_NAMES = (
     r"(?:licen[cs]e|number|registration|vehicle|car|reg)[ -]?plates?(?: (?:number|no\.?))?|my plate"
-    r"|(?:vehicle|car|bike|scooter|truck)(?: reg(?:istration)?)? (?:number|no\.?)|(?:vehicle|car) reg(?:istration)?"
-    r"|registration (?:number|no\.?|mark)|reg\.? (?:number|no\.?)|(?:kfz-?|auto)?kennzeichen|nummernschild|autonummer"
+    r"|(?:kfz-?|auto)?kennzeichen|nummernschild|autonummer"
     r"|plaque(?: d['’]immatriculation)?|immatriculation|immatriculée?|matr[ií]cula|placas?(?: del? \w+)?"
     r"|targa(?: (?:della macchina|dell['’]auto))?"
     r"|kenteken(?:plaat)?|(?:tablica|numer) rejestracyjn[ay]|nr rej\.?|(?:гос)?номер (?:машины|авто\w*)|гос\.? ?номер"
@@ -80,12 +84,15 @@ _PLATE_NAMES = (
     r"|السيارة)|номерний знак"
 )
 _CAPITAL = r"A-ZÄÖÜА-ЯЁІЇ"
-_PLATE = (
+_PLATE_OF_COUNTRY = (
     r"[a-z]{2}\d\d ?[a-z]{3}|[a-z]{2}[ -]?\d{1,2}[ -]?[a-z]{1,3}[ -]?\d{4}|\d\d[ -]?bh[ -]?\d{4}[ -]?[a-z]{1,2}"
     r"|[a-zäöü]{1,3}-[a-z]{1,2}[ -]?\d{1,4}[eh]?|[a-z]{2}[ -]?\d{3}[ -]?[a-z]{2}"
     r"|[\u4e00-\u9fff][a-z][·• ]?[a-z0-9]{5,6}"
     r"|\d{2,3}[가-힣] ?\d{4}|[\u4e00-\u9fff]{1,4} ?\d{3} ?[\u3041-\u3093] ?\d\d-?\d\d"
-    rf"|(?-i:(?=[{_CAPITAL}\d·• -]{{0,9}}\d)[{_CAPITAL}\d]{{1,8}}(?:[ ·•-][{_CAPITAL}\d]{{1,5}}){{0,3}})"
+)
+_PLATE = (
+    _PLATE_OF_COUNTRY
+    + rf"|(?-i:(?=[{_CAPITAL}\d·• -]{{0,9}}\d)[{_CAPITAL}\d]{{1,8}}(?:[ ·•-][{_CAPITAL}\d]{{1,5}}){{0,3}})"
 )
 _BIRTH_NAMES = (
     r"date of birth|birth ?dates?|d\.?o\.?b\.?|birthday|(?:i was|i['’]m|i am|we were) born(?: on)?"
@@ -121,6 +128,7 @@ NAMED = (
     Named("iban", r"blz|bankleitzahl", "", r"\d{3} ?\d{3} ?\d\d", _account),
     Named("iban", _ACCOUNT_NAMES, r"银行账[号户]|銀行帳[號戶]|账号|帐号|帳號|银行卡号|口座番号|계좌 ?번호",
           r"\d(?:[ .-]?\d){5,23}", _account),
+    Named("national_id", _VEHICLE_NAMES, "", _PLATE_OF_COUNTRY, _plate),
     Named("national_id", _PLATE_NAMES, r"车牌号?码?|車牌號?碼?|ナンバープレート|車のナンバー|차량 ?번호|번호판",
           _PLATE, _plate),
     Named("national_id", _BIRTH_NAMES, r"出生日期|生日|生年月日|誕生日|생년월일|생일", _BIRTH, _birth),

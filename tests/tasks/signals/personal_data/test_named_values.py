@@ -64,8 +64,9 @@ ORDINARY = (
     "account number: 1234567890", "In {y} many number plates were sold.", "number plate {n}",
     "the date of birth is required", "Einstein was born on 14 March 1879.", "date of birth: 14 March 1879",
     "date of birth: 01/01/1990", "DOB: DD/MM/YYYY", "date of birth: 31/31/1990", "He was born on 3 May {y}.",
-    "the birthday party is on day {n}", "PAN is a kind of bread, 5 pans",
-    "die Kontonummer hat {n} Stellen", "a block hash 0x" + "ab12" * 10, "1710156326507 밀리초", "sort code: quick",
+    "Truck Number: A0{n}40", "the registration number is CS-{n}-21", "the birthday party is on day {n}", "PAN is a kind of bread, 5 pans",
+    "die Kontonummer hat {n} Stellen", "a block hash 0x" + "ab12" * 10,
+    "1710156326507 밀리초", "sort code: quick",
     "Patent US{n}1234 is old", "the patente is new", "the plate weighs {n} g", "0012.3456.7890 is a number",
 )  # fmt: skip
 
