@@ -202,7 +202,7 @@ _SHOWN = re.compile(
 )
 """Words with which documentation says that a value is none."""
 _PROGRAM_NAME = re.compile(
-    r"(?=.{20})(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-][A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
+    r"(?=.{20})(?:[A-Z]{0,3}[a-z]{2,17}|[A-Z]{2,17})(?:(?:[_.-]{1,2}[A-Za-z]?|[A-Z])(?:[a-z]{2,17}|(?<=[_.-][A-Z])[A-Z]{2,17}))+"
     r"[A-Z]?[a-z]?"
 )
 """Twenty or more letters in words with underscores or capitals between: `hf_requiredCharacteristic`."""

@@ -52,6 +52,13 @@ def test_a_key_that_is_drawn_is_found(place):
         assert value in [kept for _, kept in formed(f"why does {value} fail?")]
 
 
+@pytest.mark.parametrize("sign", ["-", "_", "__", "-_"])
+def test_a_class_of_a_style_sheet_is_no_key(sign):
+    for _ in range(50):
+        words = [word.lower() for word in DRAW.sample(WORDS, 4)]
+        assert list(secrets(f"<div class='sk-{sign.join(words)}'>")) == []
+
+
 USERS = ("user", "username", "USER", "your-username", "my_user", "login")
 PASSWORDS = ("password", "pass", "PASSWORD", "your-password", "my_pass", "pwd", "secret", "x", "aaaa", "******")
 
