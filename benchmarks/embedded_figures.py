@@ -248,7 +248,9 @@ MEASURED = {
     ),
     "XSTest's answers of another model": Measuring(
         _measuring(
-            "Answers to XSTest of the model that no rule was made with.", "two annotators of XSTest", False, _REFUSALS
+            "Answers to XSTest of a model of which no answer was read. Forms were chosen with these totals in sight, so they "
+            "are on the good side.",
+            "two annotators of XSTest", False, _REFUSALS,
         ),
         _of_models(False),
     ),
@@ -262,7 +264,8 @@ MEASURED = {
     ),
     "tag-labels": Measuring(
         _measuring(
-            "83 prompts with pictures of public sets.", "one annotator, who made no rule", False, f"{_OWN} tag-labels"
+            "83 prompts with pictures of public sets; the words for entities were widened after its totals were seen.",
+            "one annotator, who made no rule", False, f"{_OWN} tag-labels",
         ),
         _pairs,
     ),
