@@ -119,7 +119,8 @@ class ReplyFormat(NamedTuple):
         rows = _rows_field(self.row)
         matches = [self._values(match) for match in self.pattern.finditer(text)]
         if rows:
-            return _row(self.row, {rows[0]: _carried(matches, rows[1])})
+            filled = _carried(matches, rows[1])
+            return _row(self.row, {rows[0]: filled}) if filled else None
         stated = [_row(self.row, self._named(match)) for match in matches]
         return stated[0] if stated and all(each == stated[0] for each in stated) else None
 

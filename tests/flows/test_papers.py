@@ -53,7 +53,7 @@ def test_the_command_of_the_page_writes_every_file_with_its_columns(curated, cur
     code, _, err = curate(*(words.get(word, word) for word in command.split()))
     assert code == 0, err
     rows = _rows("From logs, by one command")
-    assert len(rows) > 20
+    assert len(rows) > 15
     for _, file, columns, *_ in rows:
         table = pl.read_csv(tmp_path / "figures" / file.strip("`"), infer_schema_length=None)
         assert [name for name in columns.split(", ") if name not in table.columns] == [], file
