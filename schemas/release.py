@@ -361,6 +361,8 @@ class Manifest(Row):
     """Version of the Parquet layout: equal rows with the same layout give identical Parquet files."""
     embedded_providers: list[str]
     """Capabilities measured by an embedded stand-in for a production provider; published only if each is accepted."""
+    embedded_recall: dict[str, str] = {}
+    """Each of them -> what it was measured to find, in one line, as releases before `embedded_figures` say it."""
     embedded_figures: dict[str, list[StatedFigure]] = {}
     """Each of them -> what it was measured to find when the release was made, by kind of material."""
     limited_tags: dict[str, str] = {}
