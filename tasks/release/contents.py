@@ -56,10 +56,16 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
     """The columns that this version writes, by name of the table; of those that a release of this layout has."""
-    return {
-        name: released_columns(shard_schema(name) if name in CONFIGS else arrow_schema(table.row))
+    schemas = {
+        name: shard_schema(name) if name in CONFIGS else arrow_schema(table.row)
         for name, table in RELEASED_TABLES.items()
         if table.since_layout <= layout
+    }
+    return {
+        name: [
+            column for column in released_columns(schema) if RELEASED_TABLES[name].later.get(column.name, 0) <= layout
+        ]
+        for name, schema in schemas.items()
     }
 
 

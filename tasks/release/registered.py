@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -49,12 +50,18 @@ class ReleasedTable(NamedTuple):
     """Digits after the point in the CSV file for people that is beside it; None where there is no such file."""
     since_layout: int = 0
     """Releases of an earlier layout (`Manifest.layout`) lack it."""
+    later: Mapping[str, int] = MappingProxyType({})
+    """Column that the table got later -> layout from which releases have it."""
 
 
+_LATER = {"battle": {"refused_by": 9}}
 BOARD_PATHS = {name: f"leaderboard/{name.replace('_', '/')}" for name in ITEM_BOARDS}
 """Table of a store with a board of written or generated items -> its name and path in a release."""
 RELEASED_TABLES = {
-    **{config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row) for config, row in CONFIGS.items()},
+    **{
+        config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row, later=_LATER.get(config, {}))
+        for config, row in CONFIGS.items()
+    },
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),
     FRAGILITY: ReleasedTable(FRAGILITY, Fragility, since_layout=7),
     VOTE_CHECKS: ReleasedTable(VOTE_CHECKS, VoteCheck, csv_digits=2, since_layout=7),
