@@ -1,8 +1,8 @@
-"""Figures of the embedded models, their material, and how much tags may say by them.
+"""Figures of the models that ship with the install, their material, and how much tags may say by them.
 
-In: `embedded_figures.yaml`, which `python -m benchmarks.embedded_figures` writes. Out: lines of cards, manifests and
-pages, each with a column for material that the rule was made with and one for material that it was not; and for each
-tag whether it says true. Raises BadInput for a figure without its material.
+In: `embedded_figures.yaml`, which `python -m benchmarks.embedded_figures` writes, but for its notes. Out: lines of cards,
+manifests and pages, each with a column for material that the rule was made with and one for material that it was not; and
+for each tag whether it says yes and no, no alone, or nothing. Raises BadInput for a figure without its material.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +25,8 @@ RECALL_MIN = 0.5
 CATEGORIES, PRECISION, RECALL = "categories", "precision", "recall"
 NOT_MADE_WITH, NOT_UNSEEN = "not measured", "not measured on material that the rule was not made with"
 NO_FIGURE = "–"
+_ROUNDED = 1e-4
+"""Difference of a share from hits / n that rounding to four places explains."""
 
 
 def read_figures(file: Path) -> EmbeddedFigures:
@@ -35,16 +37,19 @@ def read_figures(file: Path) -> EmbeddedFigures:
         first = error.errors()[0]
         field = ".".join(str(step) for step in first["loc"])
         raise BadInput(f"{file.name}: {field}: {first['msg']}; make it anew with benchmarks.embedded_figures") from None
-    before = set[str]()
+    names = set[str]()
     for figure in read.figures:
         name = f"{file.name}: {figure.of} {figure.label} {figure.measure} on {figure.material!r}"
         if figure.material not in read.materials:
             raise BadInput(f"{name}: this material is not described; a figure needs its material")
-        if not (0 <= figure.hits <= figure.n > 0 and figure.ci95_low <= figure.value <= figure.ci95_high):
+        is_share = (
+            0 <= figure.hits <= figure.n and figure.n > 0 and abs(figure.value - figure.hits / figure.n) < _ROUNDED
+        )
+        if not (is_share and figure.ci95_low <= figure.value <= figure.ci95_high):
             raise BadInput(f"{name}: {figure.hits} of {figure.n} is no share with its interval")
-        if name in before:
+        if name in names:
             raise BadInput(f"{name}: stands twice")
-        before.add(name)
+        names.add(name)
     return read
 
 
