@@ -1,8 +1,9 @@
 """Figures of the models that ship with the install, their material, and how much tags may say by them.
 
-In: `embedded_figures.yaml`, which `python -m benchmarks.embedded_figures` writes, but for its notes. Out: lines of cards,
-manifests and pages, each with a column for material that the rule was made with and one for material that it was not; and
-for each tag whether it says yes and no, no alone, or nothing. Raises BadInput for a figure without its material.
+In: `embedded_figures.yaml`, which `python -m benchmarks.embedded_figures` writes, but for its notes. Out: lines of
+cards, manifests and pages, each with a column for material that the rule was made with and one for material that it was
+not; and for each tag whether it says yes and no, no alone, or nothing. Raises BadInput for a figure without its
+material.
 """
 
 from collections.abc import Iterable, Sequence

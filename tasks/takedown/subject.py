@@ -1,9 +1,11 @@
-"""Writes out what a store, its releases and the exports in it hold of a person, for a request of access.
+"""Answers a request of access: what a store, its releases and the exports in it hold of a person.
 
-In: a store, and a person as a takedown takes one: `find_scope` says what is theirs. Out: a folder with a page, the rows
-as JSON Lines and the images. A row is theirs if it names their user id or a conversation of theirs; where it names
-neither, if it is about a text or image of theirs, whether or not others have the same. Rows with another person's user
-id are left out, and in the others the ids of what is not theirs. A further place with ids is a SELECT in `_HELD`.
+In: a store, and a person as a takedown takes one: a user id, or the IP address of raw logs; `find_scope` says what is
+theirs. Out: a folder with a page, the rows as JSON Lines and the images. A row that says whose it is (a user id, a
+conv_id or a conversation) is theirs if that is theirs. A row that says it of nobody is theirs if it is about a text or
+image of theirs, even if others have the same one. Rows with another person's user id are left out, and in the others
+the ids of what is not theirs. Further things that are theirs are found by a SELECT in `_HELD`; a new table needs none
+if `TABLES` says what its columns hold.
 """
 
 import hashlib
@@ -46,7 +48,7 @@ _OWNERS = {Held.USER, Held.LINE, Held.CONVERSATION}
 """Kinds of ids that say whose a row is."""
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _CONVERSATIONS = """
-    -- a row is one id of a conversation that begins with one of their conv_ids
+    -- a row is one id of a conversation: one of their conv_ids, or one followed by the eight digits of a later talk
     SELECT DISTINCT id FROM ({named_ids})
     WHERE id IN (FROM their_lines) OR regexp_replace(id, '-[0-9a-f]{{8}}$', '') IN (FROM their_lines)
 """

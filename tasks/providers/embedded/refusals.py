@@ -1,8 +1,8 @@
 """Refusals by kinds of forms, in nine languages; a hedge that then answers is no refusal.
 
-In: texts of answers. Out: whether each refuses. How many are found: benchmarks/README.md (benchmarks/refusal_quality.py).
-A form is added as a line of its kind and language in `refusals.yaml`, whose head says what each kind is. A new kind has
-no effect until `_refuses` uses it or it is in `_WEAK` or `_STRONG`; one that counts at the start alone is in
+In: texts of answers. Out: whether each refuses. How many are found: benchmarks/README.md, by refusal_quality.py. A form
+is added as a line of its kind and language in `refusals.yaml`, whose head says what each kind is. A new kind has no
+effect until `_refuses` uses it or it is in `_WEAK` or `_STRONG`; one that counts at the start alone is in
 `_IN_OPENING`. With any change of the forms, limits or rules the version in the file is raised.
 """
 
