@@ -2,7 +2,8 @@
 
 In: the address of a store. Out: an `AskedStore`, whose rows are changed as they are read, before the engine has them.
 So no function, comparison or view of a query can reach what is behind a mask. What is done to a further column of
-strings is a line of `asked_columns.yaml`; one that has no line is left out.
+strings is a line of `asked_columns.yaml`, and to one of ids an entry of `_OF_HELD`; a column that has neither is left
+out. A further treatment is a member of `Treatment` and a branch of `AskedStore._treated`; without one it is left out.
 """
 
 import hashlib
@@ -32,10 +33,11 @@ from tasks.storage.tables import SLICE_ROWS, Store
 LEFT_OUT = "[left out]"
 """Text in place of a value that is neither shown nor searched for personal data."""
 NOT_OFFERED = frozenset({"quarantine", "takedowns", "texts", "text_ids", "image_texts", "logged_files"})
-"""Tables and views that no question may name: what was taken down, and views that join by ids of texts as logged."""
+"""Tables and views that no question may name: what was quarantined or taken down (the first two), and views that join
+by ids of texts as logged, which a query has not."""
 _COLUMNS: dict[str, list[str]] = read_yaml(Path(__file__).with_name("asked_columns.yaml"))
 _VECTORS = frozenset({"vector"})
-"""Columns from which what they stand for may be computed back."""
+"""Columns that a query sees as nulls, because a text or an image may be computed back from its vector."""
 _CONVERSATION_SUFFIX = "-[0-9a-f]{8}$"
 """End of the id of a later conversation of a conv_id."""
 _ID = np.dtype("S16")
@@ -225,13 +227,14 @@ class AskedStore(Store):
         shown = shown.with_columns(leaf.changed(_nothing) for leaf in leaves if leaf.is_bytes)
         for leaf in (leaf for leaf in leaves if not leaf.is_bytes):
             of_leaf = treatment(table, leaf.column, leaf.field)
-            if of_leaf is Treatment.LEFT_OUT:
-                shown = shown.with_columns(leaf.changed(_left_out))
-            elif of_leaf is Treatment.KEYED:
+            if of_leaf in (Treatment.SHOWN, Treatment.MASKED):  # masks of a row's texts follow, together
+                continue
+            change = _left_out
+            if of_leaf is Treatment.KEYED:
                 ids = leaf.strings(shown)["text"].unique()
                 keyed_ids = pl.Series(map(self._keyed, ids), dtype=pl.String)
-                keyed = partial(pl.Expr.replace_strict, old=ids, new=keyed_ids, default=None, return_dtype=pl.String)
-                shown = shown.with_columns(leaf.changed(keyed))
+                change = partial(pl.Expr.replace_strict, old=ids, new=keyed_ids, default=None, return_dtype=pl.String)
+            shown = shown.with_columns(leaf.changed(change))
         yield from self._with_masks(shown, texts) if texts else [shown]
 
     def _keyed(self, content_id: str) -> str:
