@@ -67,6 +67,6 @@ def publish(
         return push_release(*what, answer.manifest.strip(), parts_of_release, accepted, answer.approved_by)
     except StandInsLeft as error:
         names = json.dumps([*accepted, *error.names])
-        return cast(State[Any], ended(BadInput(f'{error.text}: "accept_embedded": {names}')))
+        return cast(State[Any], ended(BadInput(f'{error}: "accept_embedded": {names}')))
     except CurateError as error:
         return cast(State[Any], ended(error))

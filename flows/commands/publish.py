@@ -108,7 +108,7 @@ def _command_to_paste(command: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except StandInsLeft as error:
-        raise BadInput(f"{error.text}: {shlex.join([*command, *_accepting(error.names)])}") from None
+        raise BadInput(f"{error}: {shlex.join([*command, *_accepting(error.names)])}") from None
 
 
 def _write_site(release: Path, version: str, root: Path) -> None:

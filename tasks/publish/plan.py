@@ -122,19 +122,19 @@ def _check_tag(version: str) -> None:
 class StandInsLeft(BadInput):
     """Embedded stand-ins that nobody accepted; whoever publishes says how they are accepted."""
 
-    def __init__(self, names: Sequence[str], text: str) -> None:
-        super().__init__(f"{text}: {', '.join(names)}")
-        self.names, self.text = names, text
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        super().__init__(text)
+        self.names = names
 
 
 def require_allowed(release: Path, manifest: Manifest, public: bool, accepted: Collection[str] = ()) -> None:
     """Raises BadInput when the manifest or its policy forbids publishing, or other stand-ins are accepted."""
     if left := [name for name in manifest.embedded_providers if name not in accepted]:
         raise StandInsLeft(
-            left,
             f"{str(release)!r} was built with embedded stand-ins ({', '.join(left)}) and cannot be published; "
             "build it with production providers (`curate doctor` lists them), or read in its card what each was "
             "measured to find and accept them",
+            left,
         )
     if others := sorted({*accepted} - {*manifest.embedded_providers}):
         there = ", ".join(manifest.embedded_providers) or "none"

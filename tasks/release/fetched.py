@@ -132,7 +132,8 @@ def fetched(location: str, config: str = "") -> Iterator[Path]:
         try:
             yield copy
         except CurateError as error:
-            raise type(error)(str(error).replace(str(copy), location)) from None
+            error.args = (str(error).replace(str(copy), location),)
+            raise
 
 
 def _copy(location: str, folder: Path, config: str) -> None:
