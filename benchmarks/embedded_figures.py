@@ -248,8 +248,8 @@ MEASURED = {
     ),
     "XSTest's answers of another model": Measuring(
         _measuring(
-            "Answers to XSTest of a model of which no answer was read. Forms were chosen with these totals in sight, so they "
-            "are on the good side.",
+            "Answers to XSTest of a model of which no answer was read. Forms were chosen with these totals in sight, "
+            "so they are on the good side.",
             "two annotators of XSTest", False, _REFUSALS,
         ),
         _of_models(False),
