@@ -68,9 +68,9 @@ _OF_HELD = {
 def treatment(table: str, column: str, field: str = "") -> Treatment:
     """The treatment of a column, or of a field of its structs, that holds strings."""
     name, qualified = field or column, f"{table}.{field or column}"
-    held = None if field else {**TABLES[table].holds, **TABLES[table].mentions}.get(column)
-    if held is not None:
-        return _OF_HELD.get(held, Treatment.LEFT_OUT)
+    kind_of_id = None if field else {**TABLES[table].holds, **TABLES[table].mentions}.get(column)
+    if kind_of_id is not None:
+        return _OF_HELD.get(kind_of_id, Treatment.LEFT_OUT)
     stated = (Treatment(word) for word, names in _COLUMNS.items() if name in names or qualified in names)
     return next(stated, Treatment.LEFT_OUT)
 
@@ -99,8 +99,9 @@ class _Leaf(NamedTuple):
         if self.field:
             of_field = (pl.element() if self.is_list else texts).struct.field(self.field)
             texts = texts.list.eval(of_field) if self.is_list else of_field
-        found = rows.select(row=pl.int_range(pl.len(), dtype=pl.UInt32), text=texts)
-        return (found.explode("text") if self.is_list else found).drop_nulls("text")
+        # A row is one of the given rows, by its place, and its string; with a list, all its strings.
+        strings = rows.select(row=pl.int_range(pl.len(), dtype=pl.UInt32), text=texts)
+        return (strings.explode("text") if self.is_list else strings).drop_nulls("text")
 
     def changed(self, change: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
         """The column with each string changed."""
@@ -178,12 +179,12 @@ class AskedStore(Store):
         read = [*names, *(leaf.path for leaf in masked if not {leaf.path, leaf.column} & {*names})]
         read += [name for name in id_columns if name not in read]
         for slice_rows in super().part_slices(table, part, read, rows):
-            shown = slice_rows
+            open_rows = slice_rows
             for column in id_columns:
                 stem = pl.col(column).str.replace(_CONVERSATION_SUFFIX, "")
                 is_withheld = pl.col(column).is_in(self._withheld) | stem.is_in(self._withheld)
-                shown = shown.filter(~is_withheld.fill_null(False))
-            yield from [shown] if self.unmasked else self._treated(table, shown, masked)
+                open_rows = open_rows.filter(~is_withheld.fill_null(False))
+            yield from [open_rows] if self.unmasked else self._treated(table, open_rows, masked)
 
     def bounds(self, table: str, part: str, column: str) -> tuple[Any, Any] | None:
         """Bounds of a column as a query sees it: None where it sees other values than the part has."""
@@ -221,21 +222,21 @@ class AskedStore(Store):
 
     def _treated(self, table: str, rows: pl.DataFrame, texts: Sequence[_Leaf]) -> Iterator[pl.DataFrame]:
         leaves, too_deep = _leaves(rows.schema)
-        shown = rows.with_columns(
+        treated = rows.with_columns(
             pl.lit(None, rows.schema[name]).alias(name) for name in {*too_deep, *(_VECTORS & {*rows.columns})}
         )
-        shown = shown.with_columns(leaf.changed(_nothing) for leaf in leaves if leaf.is_bytes)
+        treated = treated.with_columns(leaf.changed(_nothing) for leaf in leaves if leaf.is_bytes)
         for leaf in (leaf for leaf in leaves if not leaf.is_bytes):
             of_leaf = treatment(table, leaf.column, leaf.field)
             if of_leaf in (Treatment.SHOWN, Treatment.MASKED):  # masks of a row's texts follow, together
                 continue
             change = _left_out
             if of_leaf is Treatment.KEYED:
-                ids = leaf.strings(shown)["text"].unique()
+                ids = leaf.strings(treated)["text"].unique()
                 keyed_ids = pl.Series(map(self._keyed, ids), dtype=pl.String)
                 change = partial(pl.Expr.replace_strict, old=ids, new=keyed_ids, default=None, return_dtype=pl.String)
-            shown = shown.with_columns(leaf.changed(change))
-        yield from self._with_masks(shown, texts) if texts else [shown]
+            treated = treated.with_columns(leaf.changed(change))
+        yield from self._with_masks(treated, texts) if texts else [treated]
 
     def _keyed(self, content_id: str) -> str:
         return hashlib.blake2b(content_id.encode("utf-8", "surrogatepass"), key=self._key, digest_size=12).hexdigest()
@@ -248,9 +249,12 @@ class AskedStore(Store):
     def _with_masks(self, rows: pl.DataFrame, texts: Sequence[_Leaf]) -> Iterator[pl.DataFrame]:
         """The rows with personal data masked: those whose texts hold none first."""
         strings = [leaf.strings(rows) for leaf in texts]
+        # A row is one text in one of the given rows.
         places = pl.concat([pl.DataFrame(schema={"row": pl.UInt32, "text": pl.String}), *strings])
-        said = places.filter(pl.col("text") != "").get_column("text").unique()
-        spans = dict(zip(said, self._searched.spans_of(list(map(text_id, said))), strict=True))
+        distinct_texts = places.filter(pl.col("text") != "").get_column("text").unique()
+        spans_of_texts = self._searched.spans_of(list(map(text_id, distinct_texts)))
+        spans = dict(zip(distinct_texts, spans_of_texts, strict=True))
+        # Unsafe is a text with personal data, and one that nobody searched: its row is masked in Python, one at a time.
         unsafe = pl.Series([text for text, of_text in spans.items() if of_text is None or of_text], dtype=pl.String)
         is_unsafe = pl.int_range(pl.len()).is_in(places.filter(pl.col("text").is_in(unsafe.implode()))["row"].implode())
         yield rows.filter(~is_unsafe)
@@ -276,9 +280,9 @@ def _masked_row(
 ) -> dict[str, Any]:
     """A row with all its texts masked together: a value that one of them is found to hold is masked in all."""
     places = [place for leaf in texts for place in leaf.holders(row) if place[0][place[1]]]
-    said = [holder[place] for holder, place in places]
-    masks = with_repeats([(text, spans[text]) for text in said])
-    for (holder, place), text, mask in zip(places, said, masks, strict=True):
+    texts_in_row = [holder[place] for holder, place in places]
+    masks = with_repeats([(text, spans[text]) for text in texts_in_row])
+    for (holder, place), text, mask in zip(places, texts_in_row, masks, strict=True):
         holder[place] = masked_text(text, mask)
     return row
 
@@ -296,9 +300,9 @@ class _Searched:
 
     def spans_of(self, text_ids: Sequence[str]) -> list[list[Span] | None]:
         """Personal data in each text; None for one that was not searched."""
-        wanted = np.frombuffer(b"".join(map(bytes.fromhex, text_ids)), _ID)
-        places = np.minimum(np.searchsorted(self._ids, wanted), max(0, len(self._ids) - 1))
-        known = self._ids[places] == wanted if len(self._ids) else np.zeros(len(wanted), bool)
-        spans = self._spans.gather(places[known]).to_list()
-        found = iter(spans)
-        return [next(found) if is_known else None for is_known in known]
+        given_ids = np.frombuffer(b"".join(map(bytes.fromhex, text_ids)), _ID)
+        places = np.minimum(np.searchsorted(self._ids, given_ids), max(0, len(self._ids) - 1))
+        is_searched = self._ids[places] == given_ids if len(self._ids) else np.zeros(len(given_ids), bool)
+        # One entry for each id that was searched, in the order of the given ids.
+        spans = iter(self._spans.gather(places[is_searched]).to_list())
+        return [next(spans) if was_searched else None for was_searched in is_searched]
