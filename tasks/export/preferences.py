@@ -155,11 +155,12 @@ def _votes(release: Path, written: WrittenStyle, selection: PreferenceSelection)
     frames, place = [pl.DataFrame(schema=_VOTES)], 0
     takes_images = written.takes_images and not selection.text_only
     for rows in _groups(release, with_bytes=False):
-        known = [
-            _known(row, place + number, written.takes_both_bad, takes_images)
+        # A row is one vote of the release, by its place, also one that is left out.
+        facts_of_votes = [
+            _vote_facts(row, place + number, written.takes_both_bad, takes_images)
             for number, row in enumerate(rows.iter_rows(named=True))
         ]
-        frames.append(pl.DataFrame(known, schema=_VOTES))
+        frames.append(pl.DataFrame(facts_of_votes, schema=_VOTES))
         place += rows.height
     return pl.concat(frames)
 
@@ -177,7 +178,7 @@ def _groups(release: Path, with_bytes: bool) -> Iterator[pl.DataFrame]:
         yield from read_parquet_groups(shard, [*columns, *(["images"] if with_bytes else paths)])
 
 
-def _known(row: _Row, place: int, takes_both_bad: bool, takes_images: bool) -> dict[str, Any]:
+def _vote_facts(row: _Row, place: int, takes_both_bad: bool, takes_images: bool) -> dict[str, Any]:
     prompt = _prompt_hash(row)
     voter = prompt if row["judge"] is None else _hash("voter", row["judge"])
     sides = {f"{name}_{side}": row["conv_metadata"][side][_COLUMN_OF[name]] for name in _COVARIATES for side in "ab"}
