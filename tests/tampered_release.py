@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from tasks.providers.embedded_figures import stated
 from tasks.release.build import released_files, seal
 from tasks.release.checks.card import wrong_sections
+from tasks.release.contents import declared_columns
 from tasks.release.dataset_card import card_sections
 from tasks.release.registered import ReleasePart
-from tasks.release.shards import LAYOUT
+from tasks.release.shards import LAYOUT, feature_schema, features_of
 from tests.small_store import manifest_of
 
 CHAT = "chat/data/train-00000-of-00001.parquet"
@@ -41,6 +42,19 @@ def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
     rows = change(pq.read_table(release / shard).to_pylist())
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), release / shard)
     reseal(release)
+
+
+def as_of_layout(release: Path, layout: int) -> None:
+    """Make manifest and shards those of an earlier layout: without the tables and columns that came later."""
+    declared = {table: [column.model_dump() for column in own] for table, own in declared_columns(layout).items()}
+    for path in release.glob("*/data/*.parquet"):
+        columns = [column["name"] for column in declared[path.relative_to(release).parts[0]]]
+        table = pq.read_table(path)
+        if table.column_names != columns:
+            older = table.select(columns)
+            pq.write_table(older.cast(feature_schema(features_of(older.schema))), path)
+    reseal(release)
+    write_manifest(release, columns=declared, layout=layout)
 
 
 def state_rows(release: Path, config: str, rows: int) -> None:

@@ -11,15 +11,24 @@ import pytest
 from flows.products import problems_of
 from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
 from tasks.release.checks.boards import RANKS_SINCE
-from tasks.release.contents import declared_columns
 from tasks.release.core_parts import MAP
 from tasks.release.registered import VOTE_CHECKS, board_csv
-from tasks.release.shards import LAYOUT
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
-from tests.tampered_release import BATTLE, BENCH, CHAT, add_file, card_says, change_row, reseal, rewrite, write_manifest
+from tests.tampered_release import (
+    BATTLE,
+    BENCH,
+    CHAT,
+    add_file,
+    as_of_layout,
+    card_says,
+    change_row,
+    reseal,
+    rewrite,
+    write_manifest,
+)
 
 HOME = b"/home/alice/logs"
 
@@ -358,13 +367,11 @@ def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_
     card = own_release / "README.md"
     before, _, rest = card.read_text("utf-8").partition(TITLE)
     card.write_text(before + "## " + rest.partition("\n## ")[2], "utf-8")
-    reseal(own_release)
-    columns = manifest_of(own_release)["columns"]
-    earlier = {name: columns[name] for name in declared_columns(6)}
-    write_manifest(own_release, layout=6, columns=earlier)
+    later = shutil.copytree(own_release, own_release.parent / "later")
+    as_of_layout(own_release, 6)
     assert problems_of(own_release) == []
-    write_manifest(own_release, layout=LAYOUT, columns=columns)
-    assert any(VOTE_CHECKS in problem for problem in problems_of(own_release))
+    reseal(later)
+    assert any(VOTE_CHECKS in problem for problem in problems_of(later))
 
 
 def test_a_release_of_the_layout_of_other_ranks_is_whole_by_its_votes_and_the_points_between_models(own_release):
@@ -380,7 +387,7 @@ def test_a_release_of_the_layout_of_other_ranks_is_whole_by_its_votes_and_the_po
         rewrite(own_release, f"leaderboard/{path.name}", as_before)
         add_file(own_release, f"leaderboard/{path.stem}.csv", board_csv(pl.read_parquet(path)).encode())
     assert any("overall.parquet: not what the votes" in problem for problem in problems_of(own_release))
-    write_manifest(own_release, layout=RANKS_SINCE - 1)
+    as_of_layout(own_release, RANKS_SINCE - 1)
     assert problems_of(own_release) == []
     _better(own_release)
     assert any("overall.parquet: not what the votes" in problem for problem in problems_of(own_release))
