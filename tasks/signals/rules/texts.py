@@ -20,7 +20,7 @@ _REQUEST = re.compile(
     rf"\b(?:{_CODE['asks']})\b[^.\n]{{0,40}}\b(?:{_CODE['things']})\b|{'|'.join(_CODE['requests_elsewhere'])}", re.I
 )
 _NOT_A_PROGRAM = re.compile("|".join(_CODE["not_a_program"]), re.I)
-_SYNTAX = re.compile(_CODE["syntax"], re.M)
+_SYNTAX = re.compile(rf"^[^\S\n]*+(?:{'|'.join(_CODE['lines'])})[^\S\n]*$", re.M)
 
 
 def code(text: str) -> Code:

