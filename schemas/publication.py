@@ -106,6 +106,8 @@ class SftSelection(Row):
     """The best models of the overall leaderboard that have conversations, by rank, then by number of votes."""
     language: str | None = None
     """Only conversations in this language (ISO 639, or its English name); null for any."""
+    category: str | None = None
+    """Only conversations with this category, such as hard, ocr or multi_image; null for any."""
     all_answers: bool = False
     """Also conversations in which an answer refuses, or whose vote says that both answers are bad."""
     conversations: int = Field(default=100_000, ge=1)
@@ -138,6 +140,8 @@ class PreferenceSelection(Row):
     """Share of the votes that is held out, 0 to 1: all votes of some voters. No voter or prompt is on both sides."""
     text_only: bool = False
     """Only votes on conversations without images, for models that take none."""
+    category: str | None = None
+    """Only votes on prompts with this category, such as hard, ocr or multi_image; null for any."""
     seed: int = 0
     """Seed of the draw of voters."""
 

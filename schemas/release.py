@@ -38,12 +38,18 @@ class ReleasedCategories(Row):
     """The image is a chart, diagram or figure."""
     entity_recognition: bool | None
     """Asks which particular object, person, place or species is shown."""
+    hard: bool | None = None
+    """Meets six or more of BenchBuilder's seven criteria, as a model that was asked says; null before layout 9."""
     homework: bool | None
     """The image or prompt is an exercise or exam question."""
     humor: bool | None
     """Asks for or about something funny."""
     is_code: bool | None
     """A message contains or asks for program code."""
+    longer_query: bool | None = None
+    """The user's messages have 500 tokens or more (cl100k_base); null before layout 9."""
+    multi_image: bool | None = None
+    """The conversation shows more than one image; null before layout 9."""
     ocr: bool | None
     """Answering needs reading text in the image."""
     refusal: bool | None

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from tasks.providers.embedded_figures import stated
 from tasks.release.build import released_files, seal
 from tasks.release.checks.card import wrong_sections
-from tasks.release.contents import declared_columns
+from tasks.release.contents import declared_columns, schema_of_layout
 from tasks.release.dataset_card import card_sections
-from tasks.release.registered import ReleasePart
+from tasks.release.registered import RELEASED_TABLES, ReleasePart
 from tasks.release.shards import LAYOUT, feature_schema, features_of
 from tests.small_store import manifest_of
 
@@ -45,14 +45,21 @@ def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
 
 
 def as_of_layout(release: Path, layout: int) -> None:
-    """Make manifest and shards those of an earlier layout: without the tables and columns that came later."""
+    """Make manifest, shards and card those of an earlier layout: without tables, columns and fields that came later."""
     declared = {table: [column.model_dump() for column in own] for table, own in declared_columns(layout).items()}
     for path in release.glob("*/data/*.parquet"):
-        columns = [column["name"] for column in declared[path.relative_to(release).parts[0]]]
-        table = pq.read_table(path)
-        if table.column_names != columns:
-            older = table.select(columns)
-            pq.write_table(older.cast(feature_schema(features_of(older.schema))), path)
+        older = schema_of_layout(path.relative_to(release).parts[0], layout)
+        rows = [{name: row[name] for name in older.names} for row in pq.read_table(path).to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, feature_schema(features_of(older))), path)
+    later = {
+        path.partition(".")[2]
+        for table in RELEASED_TABLES.values()
+        for path, since in table.later.items()
+        if since > layout
+    }
+    card = release / "README.md"
+    lines = card.read_text(encoding="utf-8").splitlines(keepends=True)
+    card.write_text("".join(line for line in lines if line.partition(" |")[0].removeprefix("| ") not in later), "utf-8")
     reseal(release)
     write_manifest(release, columns=declared, layout=layout)
 

@@ -22,7 +22,7 @@ from schemas.settings import Settings
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
 
-@takes("language", "seed", row=SftSelection)
+@takes("language", "category", "seed", row=SftSelection)
 def sft(
     selection: SftSelection,
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
@@ -43,7 +43,7 @@ def sft(
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
 
-@takes("held_out", "text_only", "seed", row=PreferenceSelection)
+@takes("held_out", "text_only", "category", "seed", row=PreferenceSelection)
 def preferences(
     selection: PreferenceSelection,
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],

@@ -21,13 +21,16 @@ from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shard_files
 from tasks.signals.rules.texts import markdown
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
+from tasks.storage.queries.conversation_features import PROMPT_KINDS
 from tasks.storage.tables import Store
 
 ReleasedRow = Mapping[str, Any]
 _SHORT_ID = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SHORT_ID_LENGTH = 22
 _LEVELS = [f"h{level}" for level in range(1, 7)]
-_CATEGORIES = {name: {"_type": "Value", "dtype": "bool"} for name in ReleasedCategories.model_fields}
+_CATEGORIES = {
+    name: {"_type": "Value", "dtype": "bool"} for name in ReleasedCategories.model_fields if name not in PROMPT_KINDS
+}
 _COLUMNS = yaml.safe_load(Path(__file__).with_name("vision_arena.yaml").read_text(encoding="utf-8"))
 FEATURES: dict[str, Features] = {
     config: Features.from_dict(columns | ({"categories": _CATEGORIES} if "categories" in columns else {}))

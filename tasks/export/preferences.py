@@ -25,7 +25,7 @@ from schemas.errors import BadInput
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info
-from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images
+from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images, known_category
 from tasks.leaderboard.style_control import PARTIAL, style_differences
 from tasks.providers.embedded.refusals import DecliningWords
 from tasks.release.checks.footers import check_shards
@@ -60,6 +60,7 @@ class LeftOut(StrEnum):
     IMAGE_IN_ANSWER = "images in an answer"
     EQUAL = "equal answers"
     REFUSAL = "an answer refuses"
+    OTHER_CATEGORY = "prompts that are not of the category"
     WITH_IMAGES = "with images, of which only texts are exported"
     OTHER_SPLIT = "prompts of the other split"
 
@@ -154,10 +155,11 @@ def _votes(release: Path, written: WrittenStyle, selection: PreferenceSelection)
     """All votes of a release, with the reason for which each is left out, "" for none."""
     frames, place = [pl.DataFrame(schema=_VOTES)], 0
     takes_images = written.takes_images and not selection.text_only
+    category = selection.category and known_category(selection.category)
     for rows in _groups(release, with_bytes=False):
         # A row is one vote of the release, by its place, also one that is left out.
         facts_of_votes = [
-            _vote_facts(row, place + number, written.takes_both_bad, takes_images)
+            _vote_facts(row, place + number, written.takes_both_bad, takes_images, category)
             for number, row in enumerate(rows.iter_rows(named=True))
         ]
         frames.append(pl.DataFrame(facts_of_votes, schema=_VOTES))
@@ -178,12 +180,14 @@ def _groups(release: Path, with_bytes: bool) -> Iterator[pl.DataFrame]:
         yield from read_parquet_groups(shard, [*columns, *(["images"] if with_bytes else paths)])
 
 
-def _vote_facts(row: _Row, place: int, takes_both_bad: bool, takes_images: bool) -> dict[str, Any]:
+def _vote_facts(
+    row: _Row, place: int, takes_both_bad: bool, takes_images: bool, category: str | None
+) -> dict[str, Any]:
     prompt = _prompt_hash(row)
     voter = prompt if row["judge"] is None else _hash("voter", row["judge"])
     sides = {f"{name}_{side}": row["conv_metadata"][side][_COLUMN_OF[name]] for name in _COVARIATES for side in "ab"}
     winner = {WINNERS["model_a"]: 1, WINNERS["model_b"]: -1}.get(row["winner"], 0)
-    reason = _reason(row, takes_both_bad, takes_images)
+    reason = _reason(row, takes_both_bad, takes_images, category)
     return {
         "place": place, "reason": reason, "voter": voter, "prompt": prompt, "winner": winner,
         "has_images": bool(row["images"]), **sides,
@@ -201,7 +205,7 @@ def _prompt_hash(row: _Row) -> int:
     return _hash("prompt", " ".join(first.casefold().split()), *(image["path"] for image in row["images"]))
 
 
-def _reason(row: _Row, takes_both_bad: bool, takes_images: bool) -> str:
+def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, category: str | None) -> str:
     """The first reason that holds; "" for a vote that trains."""
     if row["winner"] == WINNERS["tie"]:
         return LeftOut.TIE
@@ -220,6 +224,8 @@ def _reason(row: _Row, takes_both_bad: bool, takes_images: bool) -> str:
         return LeftOut.EQUAL
     if row["categories"]["refusal"] or any(DecliningWords().refuses([left.text, right.text])):
         return LeftOut.REFUSAL
+    if category is not None and not row["categories"].get(category):
+        return LeftOut.OTHER_CATEGORY
     return "" if takes_images or not row["images"] else LeftOut.WITH_IMAGES
 
 

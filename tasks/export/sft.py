@@ -18,6 +18,7 @@ from schemas.errors import BadInput, known_values
 from schemas.items.conversation import Winner
 from schemas.publication import FileFormat, SftSelection, SftStyle
 from schemas.rating import Rating
+from schemas.release import ReleasedCategories
 from tasks.export.card import write_sft_card
 from tasks.ingest.log_line import MARK
 from tasks.release.checks.footers import check_shards
@@ -146,6 +147,8 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     """conversation_id, model and topic of all rows of `chat` that may be taken, of any model. Keeps no texts."""
     last, found = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
     taken = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
+    if selection.category is not None:
+        taken &= pl.col("categories").struct.field(known_category(selection.category)).fill_null(False)
     if not selection.all_answers:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
         taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
@@ -159,6 +162,13 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     if names.isdisjoint(known):
         raise BadInput(f"--language {known_values(selection.language, known)}")
     return chat.filter(pl.col("language").is_in(names)).drop("language")
+
+
+def known_category(name: str) -> str:
+    """The name, if releases have such a category. Raises BadInput."""
+    if name not in ReleasedCategories.model_fields:
+        raise BadInput(f"--category {known_values(name, ReleasedCategories.model_fields)}")
+    return name
 
 
 def _talk(model: str, messages: str) -> pl.Expr:

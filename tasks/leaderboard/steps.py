@@ -19,6 +19,7 @@ from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     MARKS,
+    PROMPT_KINDS,
     TAXONOMY,
     answers_of,
     conversation_features,
@@ -166,7 +167,7 @@ def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.
     return pl.concat(sides_with_words).join(facts, on="conversation_id")
 
 
-_MORE = ("code", "multi_turn")
+_MORE = ("code", "multi_turn", *PROMPT_KINDS)
 _FACTS = ("language", "context_tokens", *TAXONOMY, *CATEGORIES, *_MORE, "refusal", *_FEATURES)
 """Columns of `conversation_features` that slices and style control need."""
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)

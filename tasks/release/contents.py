@@ -56,17 +56,23 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
     """The columns that this version writes, by name of the table; of those that a release of this layout has."""
-    schemas = {
-        name: shard_schema(name) if name in CONFIGS else arrow_schema(table.row)
-        for name, table in RELEASED_TABLES.items()
-        if table.since_layout <= layout
-    }
-    return {
-        name: [
-            column for column in released_columns(schema) if RELEASED_TABLES[name].later.get(column.name, 0) <= layout
-        ]
-        for name, schema in schemas.items()
-    }
+    tables = [name for name, table in RELEASED_TABLES.items() if table.since_layout <= layout]
+    return {name: released_columns(schema_of_layout(name, layout)) for name in tables}
+
+
+def schema_of_layout(name: str, layout: int) -> pa.Schema:
+    """Arrow schema of a released table in a release of this layout: without columns and fields that came later."""
+    schema = shard_schema(name) if name in CONFIGS else arrow_schema(RELEASED_TABLES[name].row)
+    missing = {path for path, since in RELEASED_TABLES[name].later.items() if since > layout}
+    fields = list[pa.Field]()
+    for field in schema:
+        if field.name in missing:
+            continue
+        if pa.types.is_struct(field.type):
+            kept = [inner for inner in field.type if f"{field.name}.{inner.name}" not in missing]
+            field = field.with_type(pa.struct(kept))
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:

@@ -63,7 +63,8 @@ def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.
     """Some columns of all rows, or what `made` makes of them."""
     shards = shard_files(folder, config)
     groups = (group for path in shards for group in read_parquet_groups(path, names))
-    return pl.concat(rows.select(*made or names) for rows in chain([frame_of(CONFIGS[config], [])], together(groups)))
+    frames = [rows.select(*made or names) for rows in together(groups)]
+    return pl.concat(frames or [frame_of(CONFIGS[config], []).select(*made or names)])
 
 
 def _joinable(folder: Path, _: int) -> str:

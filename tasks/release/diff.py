@@ -32,7 +32,7 @@ _FITTED_ANEW = "topics were fitted anew"
 _DRAWN_ANEW = "the benchmark was drawn anew"
 _SIGNALS = {
     "language": ["language"],
-    "categories": ["categories", "code", "refusal"],
+    "categories": ["categories", "code", "refusal", "criteria", "tokens"],
     "refused_by": ["refusal"],
     "conv_metadata": ["tokens", "markdown", "named_entities"],
 }

@@ -19,6 +19,7 @@ from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
     CRITERIA,
+    PROMPT_KINDS,
     TAXONOMY,
     english_name,
     released_without_texts,
@@ -229,7 +230,7 @@ def _messages(column: str) -> pl.Expr:
 
 
 def _categories() -> pl.Expr:
-    columns = {name: name for name in CATEGORIES if name in ReleasedCategories.model_fields}
+    columns = {name: name for name in (*CATEGORIES, *PROMPT_KINDS) if name in ReleasedCategories.model_fields}
     columns |= {"is_code": "code", "refusal": "refusal"}
     return pl.struct(pl.col(columns[name]).alias(name) for name in sorted(columns))
 

@@ -30,6 +30,7 @@ from schemas.release import (
 from schemas.row import Row, arrow_schema
 from tasks.runtime.untrusted import csv_cell, read_yaml
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
+from tasks.storage.queries.conversation_features import PROMPT_KINDS
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -51,15 +52,16 @@ class ReleasedTable(NamedTuple):
     since_layout: int = 0
     """Releases of an earlier layout (`Manifest.layout`) lack it."""
     later: Mapping[str, int] = MappingProxyType({})
-    """Column that the table got later -> layout from which releases have it."""
+    """What came later, a column or the field of one as `column.field` -> layout from which releases have it."""
 
 
-_LATER = {"battle": {"refused_by": 9}}
+_KINDS_SINCE = {f"categories.{kind}": 9 for kind in PROMPT_KINDS}
+_LATER = dict.fromkeys(CONFIGS, _KINDS_SINCE) | {"battle": {"refused_by": 9} | _KINDS_SINCE}
 BOARD_PATHS = {name: f"leaderboard/{name.replace('_', '/')}" for name in ITEM_BOARDS}
 """Table of a store with a board of written or generated items -> its name and path in a release."""
 RELEASED_TABLES = {
     **{
-        config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row, later=_LATER.get(config, {}))
+        config: ReleasedTable(rf"{config}/data/train-\d{{5}}-of-\d{{5}}", row, later=_LATER[config])
         for config, row in CONFIGS.items()
     },
     "leaderboard": ReleasedTable("leaderboard/[a-z_]+", Rating, csv_digits=2),

@@ -217,8 +217,15 @@ SELECT content_id AS prompt_id, first(language) AS language
 FROM "signals/language" SEMI JOIN (SELECT version FROM versions WHERE signal = 'language') USING (version)
 GROUP BY content_id;
 
+-- whether a list of answers holds six times yes; null where those that nobody knows may decide it
+CREATE MACRO six_hold(answers) AS
+CASE
+    WHEN coalesce(list_sum(answers::INT[]), 0) >= 6 THEN true
+    WHEN coalesce(list_sum(answers::INT[]), 0) + len(answers) - list_count(answers) < 6 THEN false
+END;
+
 -- one document (a prompt with its images), the categories that the tagger gives it, the criteria of a good prompt that
--- it meets, and its place in the taxonomy of questions and images; null is not measured
+-- it meets and who says so, and its place in the taxonomy of questions and images; null is not measured
 CREATE VIEW document_facts AS
 SELECT
     document_id,
@@ -229,6 +236,7 @@ SELECT
     any_value(complexity) AS complexity, any_value(problem_solving) AS problem_solving,
     any_value(creativity) AS creativity, any_value(technical_accuracy) AS technical_accuracy,
     any_value(real_world) AS real_world,
+    any_value(provider) FILTER (signal = 'criteria') AS criteria_provider,
     any_value(question_category) AS question_category, any_value(question_subcategory) AS question_subcategory,
     any_value(image_domain) AS image_domain, any_value(image_subdomain) AS image_subdomain
 FROM (
@@ -246,11 +254,17 @@ SELECT
     released.conversation_id, model, user_id, tstamp, num_turns, prompt_id, document_id, image_ids,
     language,
     num_turns > 1 AS multi_turn,
+    len(image_ids) > 1 AS multi_image,
+    context_tokens >= 500 AS longer_query,
+    -- the embedded provider knows words alone, and nobody's labels were compared with it
+    CASE WHEN criteria_provider <> 'embedded' THEN six_hold([
+        specificity, domain_knowledge, complexity, problem_solving, creativity, technical_accuracy, real_world
+    ]) END AS hard,
     message_facts.* EXCLUDE (conversation_id),
     h1 + h2 + h3 + h4 + h5 + h6 AS headers,
     ordered + unordered AS list_items,
     bold_stars + bold_underscores AS bold,
-    document_facts.* EXCLUDE (document_id),
+    document_facts.* EXCLUDE (document_id, criteria_provider),
     topics.topic AS topic_id, topics.name AS topic, topics.x, topics.y
 FROM released
 LEFT JOIN message_facts USING (conversation_id)

@@ -18,8 +18,8 @@ from tasks.judging.visit_battles import ITEMS_DRAW, judged_answers
 from tasks.leaderboard.leaderboard import UNKNOWN_MAX, unknown_shares
 from tasks.providers import Providers
 from tasks.storage.queries.bench import FAILURES
-from tasks.storage.queries.conversation_features import CATEGORIES
-from tasks.storage.queries.signals import Versions, versions_in_use
+from tasks.storage.queries.conversation_features import CATEGORIES, PROMPT_KINDS, conversation_features
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 VERDICT_COLUMNS = [
@@ -171,21 +171,15 @@ def on_versions(verdicts: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     return verdicts
 
 
-_LABELS = """
-    -- a row is one of the wanted prompts in released form, with its categories, its place in the taxonomy and its topic
-    SELECT conversation_id, document_facts.*, topics.name AS topic
-    FROM released SEMI JOIN wanted USING (conversation_id)
-    LEFT JOIN document_facts USING (document_id)
-    LEFT JOIN topics ON topics.document_id = released.document_id AND topics.topic >= 0
-"""
-
-
 def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
     """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
-    wanted = pl.DataFrame({"conversation_id": question_ids}, schema={"conversation_id": pl.String})
-    prompts = store.ask(_LABELS, versions=versions_in_use(versions), wanted=wanted)
-    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
-    for prefix, column in (("topic", "topic"), ("question", "question_category"), ("image", "image_domain")):
+    by_value = {"topic": "topic", "question": "question_category", "image": "image_domain"}
+    tags = (*CATEGORIES, *PROMPT_KINDS)
+    wanted = pl.Series(question_ids, dtype=pl.String)
+    facts = conversation_features(store, wanted, versions, (*tags, *by_value.values(), "topic_id"))
+    prompts = facts.with_columns(topic=pl.when(pl.col("topic_id") >= 0).then("topic"))
+    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in tags]
+    for prefix, column in by_value.items():
         chosen += [
             (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
         ]

