@@ -82,7 +82,11 @@ def test_a_draw_with_a_prompt_that_is_not_kept_any_more_has_no_board(tmp_path):
     assert chosen_verdicts(store, [ASKED]) is None
 
 
-@pytest.mark.parametrize(("prompts", "slices"), [(9, {"overall"}), (10, {"overall", "topic:maps"})])
+ALL_PROMPTS = {"overall", "category:multi_image"}
+"""Slices of all prompts of `benched`, which show two images each."""
+
+
+@pytest.mark.parametrize(("prompts", "slices"), [(9, ALL_PROMPTS), (10, ALL_PROMPTS | {"topic:maps"})])
 def test_slices_with_enough_judged_prompts_have_a_board(tmp_path, prompts, slices):
     store = benched(tmp_path, 12)
     asked = [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()]
