@@ -42,12 +42,14 @@ def generate(
 
     How large it is, and its levels, are settings: `--set generate.general=2`, `generate.levels=easy,hard` and the like.
     """
-    from tasks.generated_bench.aspects import known_levels, load_capability
+    from tasks.generated_bench.aspects import check_author, known_levels, load_capability
+    from tasks.providers import Providers
     from tasks.storage.tables import Store
 
     load_capability(capability)
     chosen = {"capability": capability, "levels": known_levels(settings.generate.levels)}
     settings = settings.model_copy(update={"generate": settings.generate.model_copy(update=chosen)})
+    check_author(Providers(settings.providers)["author"], settings.generate)
     if dry_run:
         _print_estimate(settings)
         return

@@ -7,8 +7,9 @@ from pathlib import Path
 from schemas.benches.generated import Capability, GeneratedAspect, GeneratedBench, Level
 from schemas.benches.generated_results import WrittenAspect
 from schemas.errors import BadInput, known_values
+from schemas.settings import GenerateSettings
 from tasks.generated_bench.wordings import repeats
-from tasks.providers.capabilities import AspectsWanted, Author, Failed
+from tasks.providers.capabilities import AspectsWanted, Author, ChoosyAuthor, Failed
 from tasks.runtime.untrusted import read_row, read_yaml
 
 _SHIPPED = Path(__file__).with_name("capabilities")
@@ -39,12 +40,21 @@ def known_levels(given: Sequence[str]) -> list[str]:
     return [name for name in levels() if name in given]
 
 
+def check_author(author: Author, wanted: GenerateSettings) -> None:
+    """Raises BadInput when the author cannot write about the capability, or not at these levels; it asks nobody."""
+    if isinstance(author, ChoosyAuthor):
+        capability, of_bench = load_capability(wanted.capability), {name: levels()[name] for name in wanted.levels}
+        if reason := author.refusal(AspectsWanted(capability, wanted.general, wanted.fine, levels=of_bench)):
+            raise BadInput(reason)
+
+
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
     """`general` x `fine` aspects, no two alike. Raises BadInput when the author only repeats itself."""
     found: list[WrittenAspect] = []
     for _ in range(ASPECT_ROUNDS):
         known = tuple((each.general, each.name) for each in found)
-        reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known))
+        of_bench = {name: levels()[name] for name in bench.levels}
+        reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known, of_bench))
         if isinstance(reply, Failed):
             return reply
         found = fitting([*found, *reply.aspects], bench.general, bench.fine)

@@ -17,11 +17,13 @@ from schemas.benches.generated_results import WrittenQuestion
 from tasks.generated_bench.alignment import THINGS, FailedElement, failed_elements
 from tasks.generated_bench.aspects import levels
 from tasks.generated_bench.wordings import content_words, same, words_of
-from tasks.providers.capabilities import Author, Failed, QuestionWanted
+from tasks.providers.capabilities import NO_QUESTION, Author, Failed, QuestionWanted
 from tasks.storage.content_id import combined_id
 
 QUESTION_ATTEMPTS = 3
 """Times a question is asked for before its description is dropped."""
+ASPECT_NOT_SHOWN = "what the image shows as described allows no question of the aspect"
+"""The problem of a question that an author could not write."""
 _OF_OTHERS = re.compile(r"\b(?:all|none|both|neither|any) of (?:the above|these|them|the options)\b", re.IGNORECASE)
 _TRUTH = ({"true"}, {"false"})
 _PLACES = frozenset({ElementType.SPATIAL, ElementType.LOCATION})
@@ -58,9 +60,12 @@ def write_question(
     level = levels()[description.level]
     wanted = QuestionWanted(capability, aspect, description.level, level, description.description, not_shown, chance)
     reply = author.question(wanted)
-    if isinstance(reply, Failed):
+    if isinstance(reply, Failed) and reply.reason != NO_QUESTION:
         return reply
-    problem = question_problem(reply, failed) or level_problem(reply, description.checks, level)
+    if isinstance(reply, Failed):
+        reply, problem = WrittenQuestion(kind="", question="", right="", wrong=[]), ASPECT_NOT_SHOWN
+    else:
+        problem = question_problem(reply, failed) or level_problem(reply, description.checks, level)
     if not problem:
         shown = shuffled([reply.right, *reply.wrong], chance)
         answer = author.solve(description.description, reply.question, shown)

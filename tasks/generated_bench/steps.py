@@ -15,6 +15,7 @@ from schemas.row import Row
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.generated_bench import audit, making
+from tasks.generated_bench.aspects import check_author
 from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import key_counts
 from tasks.generated_bench.results.errors import sort_by_model
@@ -33,6 +34,7 @@ STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and
 @step
 def write_texts(settings: Settings, providers: Providers) -> StageReport:
     """Record the benchmark; then its aspects, descriptions and check questions."""
+    check_author(providers["author"], settings.generate)
     store, work = Store.open(settings.store), Work()
     bench = making.begin_bench(store, settings)
     making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)

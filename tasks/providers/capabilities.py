@@ -8,7 +8,7 @@ of the batch as failed. `version` changes with weights, preprocessing or prompt,
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -299,6 +299,8 @@ class AspectsWanted:
     """Fine aspects of each general one."""
     known: tuple[tuple[str, str], ...] = ()
     """(general, fine) aspects that are there and must not be repeated."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """The levels that each of them will be asked at."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +352,18 @@ class Author(Provider, Protocol):
 
     def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:
         """The option that the description makes right; the key is not shown."""
+
+
+@runtime_checkable
+class ChoosyAuthor(Protocol):
+    """An author that cannot write about everything."""
+
+    def refusal(self, wanted: AspectsWanted) -> str:
+        """Why it cannot write these aspects, in one line; empty if it can. It asks nobody."""
+
+
+NO_QUESTION = "no_question_left"
+"""Failure reason of an author for an image about which its aspect cannot be asked; it ends the image's description."""
 
 
 class ImageModel(Provider, Protocol):

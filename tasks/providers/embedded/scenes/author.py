@@ -1,7 +1,7 @@
 """Writes aspects, descriptions and questions by a grammar over scenes.
 
 It understands no capability: the words of `author.yaml` are all it knows, so what it makes shows that the way works and
-is never published.
+is never published. An aspect that its questions are not about is refused.
 """
 
 import hashlib
@@ -35,36 +35,61 @@ from tasks.drawing.scene import (
     plural,
     scene_in,
 )  # fmt: skip
-from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
-from tasks.providers.embedded.scenes.scene_questions import checks_of, questions_of, solved
+from tasks.providers.capabilities import NO_QUESTION, AspectsWanted, DescriptionWanted, Failed, QuestionWanted
+from tasks.providers.embedded.scenes.scene_questions import checks_of, kinds_asked, questions_of, solved
 from tasks.runtime.untrusted import read_yaml
 
 NOT_UNDERSTOOD = "not_in_the_grammar"
 """Failure reason for a text that is no scene of the grammar."""
+SCENES_DRAWN_MAX = 500
+"""Scenes drawn for one description until a question of its aspect and level can be asked about one."""
 
 
 class SceneAuthor:
     """The stand-in of an author."""
 
-    version = "scene-author-2"
+    version = "scene-author-3"
     calls_at_once = 1
 
+    def refusal(self, wanted: AspectsWanted) -> str:
+        """The general or fine aspects that it can ask about, where these are fewer than are wanted."""
+        words, at = _words(), f"at {', '.join(wanted.levels)}"
+        name, told = wanted.capability.name, "give another author with --provider author=NAME"
+        if not (named := words["capabilities"].get(name)):
+            return f"the embedded author cannot ask about {name!r}, only {', '.join(words['capabilities'])}; {told}"
+        if len(able := _generals(wanted)) < wanted.general:
+            others = "; ".join(
+                f"{each} not at {', '.join(lacking)}" for each in named if (lacking := _levels_lacking(each, wanted))
+            )
+            reason = f"{', '.join(able) or 'nothing'}{f' ({others})' if others else ''}"
+            return (
+                f"the embedded author can ask about {len(able)} general aspects of {name!r} {at}, not {wanted.general}: "
+                f"{reason}; set generate.general or generate.levels, or {told}"
+            )
+        if len(scopes := _scopes(wanted)) < wanted.fine:
+            return (
+                f"the embedded author has {len(scopes)} fine aspects {at}, not {wanted.fine}; set generate.fine, or "
+                f"{told}"
+            )
+        return ""
+
     def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
-        """Every general aspect with every scope, as far as the words reach."""
-        known, words = set(wanted.known), _words()
-        named = words["capabilities"].get(wanted.capability.name) or list(words["generals"])
-        found = []
-        for general in named[: wanted.general]:
-            free = [scope for scope in words["scopes"] if (general, _name(general, scope)) not in known]
+        """Every general aspect of the capability with every scope, as far as the words reach."""
+        known, found = set(wanted.known), list[WrittenAspect]()
+        for general in _generals(wanted)[: wanted.general]:
+            free = [scope for scope in _scopes(wanted) if (general, _name(general, scope)) not in known]
             lacking = wanted.fine - sum(1 for each, _ in known if each == general)
             found += [_aspect(general, scope) for scope in free[: max(0, lacking)]]
         return WrittenAspects(aspects=found)
 
     def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
-        """A scene of the aspect's scope, in sentences."""
-        rng = _chance(wanted.seed)
-        kind = _kind_of(wanted.aspect.general)
-        scene = _scene(rng, wanted.level, kind, _scope(wanted.aspect.name), set(wanted.kept_out))
+        """A scene of the aspect's scope that a question of its kind and level can be asked about, in sentences."""
+        rng, kind = _chance(wanted.seed), _kind_of(wanted.aspect.general)
+        scope, kept_out = _words()["scopes"].get(wanted.aspect.name.partition(": ")[2]) or {}, set(wanted.kept_out)
+        scenes = (_scene(rng, wanted.level, scope, kept_out) for _ in range(SCENES_DRAWN_MAX))
+        scene = next((each for each in scenes if questions_of(each, kind, wanted.level_name, rng)), None)
+        if scene is None:
+            return Failed(NOT_UNDERSTOOD)
         first = scene.groups[0]
         words = [first.colour, first.place, *(each.kind for each in scene.groups[1:]), first.size]
         words += [scene.setting, *(each.colour for each in scene.groups[1:])]
@@ -82,20 +107,16 @@ class SceneAuthor:
         return WrittenChecks(checks=checks_of(scene, tells_light(description))[:count])
 
     def question(self, wanted: QuestionWanted) -> WrittenQuestion | Failed:
-        """A question of the aspect's kind, or of another kind where the scene or the failed elements allow none."""
+        """A question of the aspect's kind and level that rests on no failed element, if there is one."""
         scene = scene_in(wanted.description)
         if scene is None:
             return Failed(NOT_UNDERSTOOD)
         failed, rng = set(wanted.failed), _chance(wanted.seed)
-        able = [
-            each for each in questions_of(scene, tells_light(wanted.description), rng) if failed.isdisjoint(each.about)
-        ]
+        of_level = questions_of(scene, _kind_of(wanted.aspect.general), wanted.level_name, rng)
+        able = [each for each in of_level if failed.isdisjoint(each.about)]
         if not able:
-            return Failed("no_question_left")
-        lowest, highest = wanted.level.asked_min, wanted.level.asked_max
-        of_level = [each for each in able if lowest <= len(each.elements) <= highest] or able
-        fitting = [each for each in of_level if each.kind == _kind_of(wanted.aspect.general)]
-        chosen = rng.choice(fitting or of_level)
+            return Failed(NO_QUESTION)
+        chosen = rng.choice(able)
         return WrittenQuestion(kind=chosen.kind, question=chosen.question, right=chosen.right, wrong=list(chosen.wrong))
 
     def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:
@@ -110,21 +131,43 @@ def tells_light(description: str) -> bool:
     return any(told in description for told in LIGHTS.values())
 
 
-def _scene(rng: Random, level: Level, kind: str, scope: Mapping[str, Any], kept_out: set[str]) -> Scene:
-    kinds = _allowed(KINDS, scope.get("kinds"), kept_out)
-    places = _allowed(PLACES, scope.get("places"), kept_out)
-    count = min(rng.randint(level.objects_min, level.objects_max), len(PLACES))
-    if kind in ("relation", "total", "most", "difference"):
-        count = max(count, min(2, level.objects_max))
-    chosen = rng.sample(kinds, min(count, len(kinds)))
-    chosen += rng.sample([each for each in KINDS if each not in chosen], count - len(chosen))
-    where = rng.sample(places, min(count, len(places)))
-    where += rng.sample([each for each in PLACES if each not in where], count - len(where))
-    colours = _allowed(tuple(COLOURS), scope.get("colours"), kept_out)
+def _generals(wanted: AspectsWanted) -> list[str]:
+    """The general aspects of a capability that can be asked about at every level."""
+    return [
+        each for each in _words()["capabilities"].get(wanted.capability.name, []) if not _levels_lacking(each, wanted)
+    ]
+
+
+def _levels_lacking(general: str, wanted: AspectsWanted) -> list[str]:
+    return [level for level in wanted.levels if _kind_of(general) not in kinds_asked(level)]
+
+
+def _scopes(wanted: AspectsWanted) -> list[str]:
+    """The fine aspects whose scenes every level may show: a plain background is no beach."""
+    plain = any(level.plain for level in wanted.levels.values())
+    return [name for name, scope in _words()["scopes"].items() if not (plain and scope.get("settings"))]
+
+
+def _scene(rng: Random, level: Level, scope: Mapping[str, Any], kept_out: set[str]) -> Scene:
+    """A scene of the scope; the first thing is none of the words kept out, where the scope has another."""
+    kinds, places = scope.get("kinds") or KINDS, scope.get("places") or PLACES
+    count = rng.randint(level.objects_min, min(level.objects_max, len(kinds), len(places)))
+    topic = rng.choice(_allowed(kinds, kept_out))
+    chosen = [topic, *_preferred(rng, [kind for kind in kinds if kind != topic], kept_out, count - 1)]
+    where = _preferred(rng, places, kept_out, count)
+    rng.shuffle(where)
+    colours = _allowed(scope.get("colours") or tuple(COLOURS), kept_out)
     groups = [_group(rng, level, *pair, rng.choice(colours)) for pair in zip(chosen, where, strict=True)]
-    settings = _allowed(tuple(name for name in SETTINGS if name != PLAIN), scope.get("settings"), kept_out)
+    settings = _allowed(scope.get("settings") or [name for name in SETTINGS if name != PLAIN], kept_out)
     light = rng.choice(list(LIGHTS)) if level.light else "day"
     return Scene(tuple(groups), PLAIN if level.plain else rng.choice(settings), light)
+
+
+def _preferred(rng: Random, words: Sequence[str], kept_out: set[str], count: int) -> list[str]:
+    """So many of the words by chance, kept-out ones only where the others do not suffice."""
+    free = [word for word in words if word in _allowed(words, kept_out)]
+    chosen = rng.sample(free, min(count, len(free)))
+    return chosen + rng.sample([word for word in words if word not in free], count - len(chosen))
 
 
 def _group(rng: Random, level: Level, kind: str, place: str, colour: str) -> Group:
@@ -132,10 +175,9 @@ def _group(rng: Random, level: Level, kind: str, place: str, colour: str) -> Gro
     return Group(kind, number, colour, SIZES[0] if number > LARGE_MAX else rng.choice(SIZES), place)
 
 
-def _allowed(every: Sequence[str], scope: Sequence[str] | None, kept_out: set[str]) -> list[str]:
-    """The words of the scope that are not kept out; all of the scope when nothing would be left."""
-    within = list(scope or every)
-    return [word for word in within if word not in kept_out and plural(word) not in kept_out] or within
+def _allowed(words: Sequence[str], kept_out: set[str]) -> list[str]:
+    """The words that are not kept out; all of them when nothing would be left."""
+    return [word for word in words if word not in kept_out and plural(word) not in kept_out] or list(words)
 
 
 def _aspect(general: str, scope: str) -> WrittenAspect:
@@ -143,7 +185,7 @@ def _aspect(general: str, scope: str) -> WrittenAspect:
     return WrittenAspect(
         general=general,
         name=_name(general, scope),
-        introduction=f"{about} Here the scenes are made of {scope}.",
+        introduction=f"{about} Here: {scope}.",
         guideline=(
             f"State kind, number, size, colour and place of everything. Use {scope}. Keep numbers, colours and places "
             "even over descriptions. No two things of one kind, and no two in one place."
@@ -153,11 +195,6 @@ def _aspect(general: str, scope: str) -> WrittenAspect:
 
 def _name(general: str, scope: str) -> str:
     return f"{general}: {scope}"
-
-
-def _scope(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _words()["scopes"].get(name.partition(": ")[2], {})
-    return found
 
 
 def _kind_of(general: str) -> str:

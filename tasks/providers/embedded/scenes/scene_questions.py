@@ -1,9 +1,14 @@
-"""Questions about scenes in fixed words, and their answers by a scene: of the grammar, or as read from pixels."""
+"""Questions about scenes in fixed words, and their answers by a scene: of the grammar, or as read from pixels.
+
+Each form asks for one kind of fact at one level: a medium question needs two, a hard one is found in several steps, such
+as by two relations at once. So no level's question is another's in the same words.
+"""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
+from itertools import permutations, product
+from operator import attrgetter
 from random import Random
 
 from schemas.benches.generated import CheckQuestion, ElementType
@@ -26,11 +31,13 @@ from tasks.drawing.scene import (
 _NUMBERS = [number.lower() for number in NUMBERS]
 SETTING, LIGHT = "setting of the scene", "light of the scene"
 """Elements that are not of one thing."""
-_PAIRED = {
-    "colour": "What colour are the {}, and what colour are the {}?",
-    "number": "How many {} and how many {} are there?",
+_FURTHEST = {
+    "furthest to the left": "further to the left than",
+    "furthest to the right": "further to the right than",
+    "highest up": "higher up than",
+    "lowest down": "lower down than",
 }
-_LIGHT_ASKED = "Where and at what time of day is the scene set?"
+"""Direction -> how a thing lies in it from another. Rows and columns decide, whatever the other coordinate is."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,6 @@ class SceneQuestion:
     about: frozenset[str]
     """Elements of the check that the answer rests on."""
 
-    @property
-    def elements(self) -> frozenset[str]:
-        """Things, setting and light among them, without attributes."""
-        return self.about & {*KINDS, SETTING, LIGHT}
-
 
 def checks_of(scene: Scene, light: bool) -> list[CheckQuestion]:
     """Whether each thing is there, and if so how many, in which colour and size, and where; then setting and light."""
@@ -56,7 +58,7 @@ def checks_of(scene: Scene, light: bool) -> list[CheckQuestion]:
     for group in scene.groups:
         thing, parent = plural(group.kind), len(found)
         told: tuple[tuple[str, ElementType, Sequence[str], str], ...] = (
-            (f"How many {thing} are there?", ElementType.COUNTING, (), _NUMBERS[group.number - 1]),
+            (f"How many {thing} are there?", ElementType.COUNTING, (), _number(group.number)),
             (f"What colour are the {thing}?", ElementType.COLOR, list(COLOURS), group.colour),
             (f"Are the {thing} small or large?", ElementType.ATTRIBUTE, SIZES, group.size),
             (f"Where are the {thing}?", ElementType.SPATIAL, PLACES, group.place),
@@ -78,165 +80,347 @@ def _check(
     )
 
 
-def questions_of(scene: Scene, light: bool, rng: Random) -> list[SceneQuestion]:
-    """Every question that the scene has exactly one right answer to."""
-    found = [each for group in scene.groups for each in _of_group(group, scene, rng)]
-    for first, second in permutations(scene.groups, 2):
-        if where := relation(first, second):
-            asked = f"Where are the {plural(first.kind)} seen from the {plural(second.kind)}?"
-            about = _about("place", first, second)
-            found.append(_question("relation", asked, where, RELATIONS, about, rng))
-    found += [each for pair in combinations(scene.groups, 2) for each in _of_pair(*pair, rng)]
-    if len(scene.groups) > 1:
-        found += _of_numbers(scene, rng)
-    if scene.setting != PLAIN:
-        settings = [name for name in SETTINGS if name != PLAIN]
-        found.append(_question("setting", "Where is the scene set?", scene.setting, settings, {SETTING}, rng))
-    if light:
-        found.append(_of_light(scene, rng))
-    return found
+@dataclass(frozen=True)
+class _Answer:
+    """What a scene answers to a question."""
+
+    values: tuple[str, ...]
+    """One, or two for a question with two parts."""
+    rests_on: frozenset[str] = frozenset()
+    """Elements of the check that decide it."""
 
 
-def _of_pair(first: Group, second: Group, rng: Random) -> Iterator[SceneQuestion]:
-    """Colours, or numbers, of two things at once: each wrong option has one of them wrong, or both."""
-    for kind, among in (("colour", list(COLOURS)), ("number", _NUMBERS)):
-        right = _both(first, second, kind)
-        others = [rng.choice([each for each in among if each != value]) for value in right]
-        pairs = list(product(*zip(right, others, strict=True)))
-        asked = _PAIRED[kind].format(plural(first.kind), plural(second.kind))
-        said = [" and ".join(pair) for pair in pairs]
-        yield SceneQuestion(kind, asked, said[0], tuple(said[1:]), frozenset(_about(kind, first, second)))
+Filling = str | Group
+"""What stands in a gap of a form: words of the grammar, or the things that a noun names."""
 
 
-def _both(first: Group, second: Group, kind: str) -> tuple[str, str]:
-    one, other = (each.colour if kind == "colour" else _word(each.number) for each in (first, second))
-    return one, other
+@dataclass(frozen=True)
+class _Form:
+    """A question with gaps: `{a}` to `{c}` are things, `{r}` and `{q}` relations, other letters as in `_WORDS`."""
+
+    kind: str
+    """What it asks for; empty for one that only images are checked with."""
+    level: str
+    """The level that asks it."""
+    words: str
+    domain: str
+    """What its options are, as in `_options`."""
+    answer: Callable[..., _Answer | None]
+    """Called with the scene and what is in each gap; null where the scene has not exactly one right answer."""
+
+    @property
+    def gaps(self) -> list[str]:
+        """Letters of the gaps, in order."""
+        return re.findall(r"\{(\w)\}", self.words)
 
 
-def _of_light(scene: Scene, rng: Random) -> SceneQuestion:
-    """Setting and light together, because there are fewer than four lights."""
-    other_light = rng.choice([name for name in LIGHTS if name != scene.light])
-    other_setting = rng.choice([name for name in SETTINGS if name not in (PLAIN, scene.setting)])
-    among = [_surroundings(s, li) for s in (scene.setting, other_setting) for li in (scene.light, other_light)]
-    return SceneQuestion("light", _LIGHT_ASKED, among[0], tuple(among[1:]), frozenset({SETTING, LIGHT}))
+def kinds_asked(level: str) -> set[str]:
+    """Kinds of question that a level has."""
+    return {form.kind for form in _FORMS if form.level == level and form.kind}
 
 
-def _surroundings(setting: str, light: str) -> str:
-    return f"{setting} at {light}" if light != "day" else f"{setting} by day"
-
-
-def _of_size(group: Group, rng: Random) -> SceneQuestion:
-    """Size and colour together, because there are two sizes."""
-    other_colour = rng.choice([name for name in COLOURS if name != group.colour])
-    other_size = next(name for name in SIZES if name != group.size)
-    among = [f"{size} and {colour}" for size in (group.size, other_size) for colour in (group.colour, other_colour)]
-    about = _about("size", group) | _about("colour", group)
-    asked = f"What are the {plural(group.kind)} like?"
-    return SceneQuestion("size", asked, among[0], tuple(among[1:]), frozenset(about))
-
-
-def _of_group(group: Group, scene: Scene, rng: Random) -> Iterator[SceneQuestion]:
-    thing = plural(group.kind)
-    yield _question("colour", f"What colour are the {thing}?", group.colour, COLOURS, _about("colour", group), rng)
-    yield _question(
-        "number", f"How many {thing} are there?", _NUMBERS[group.number - 1], _NUMBERS, _about("number", group), rng
-    )
-    yield _question("place", f"Where are the {thing}?", group.place, PLACES, _about("place", group), rng)
-    shown = {each.kind for each in scene.groups}
-    others = [group.kind, *(kind for kind in KINDS if kind not in shown)]
-    yield _question("thing", f"What is {group.place}?", group.kind, others, _about("place", group), rng)
-    yield _of_size(group, rng)
-
-
-def _of_numbers(scene: Scene, rng: Random) -> Iterator[SceneQuestion]:
-    numbers, about = [group.number for group in scene.groups], _about("number", *scene.groups)
-    total = sum(numbers)
-    near = [str(n) for n in range(max(1, total - 3), total + 4)]
-    yield _question("total", "How many things are there in all?", str(total), near, about, rng)
-    most = max(scene.groups, key=lambda group: group.number)
-    if numbers.count(most.number) == 1:
-        kinds = [group.kind for group in scene.groups]
-        kinds += rng.sample([kind for kind in KINDS if kind not in kinds], max(0, 4 - len(kinds)))
-        yield _question("most", "Of which thing are there the most?", most.kind, kinds, about, rng)
-    for first, second in permutations(scene.groups, 2):
-        if (more := first.number - second.number) > 0:
-            asked = f"How many more {plural(first.kind)} than {plural(second.kind)} are there?"
-            yield _question("difference", asked, _NUMBERS[more - 1], _NUMBERS, _about("number", first, second), rng)
-
-
-def _about(name: str, *groups: Group) -> set[str]:
-    return {element for group in groups for element in (group.kind, f"{name} of the {plural(group.kind)}")}
-
-
-def _question(
-    kind: str, question: str, right: str, among: Sequence[str] | dict[str, float], about: set[str], rng: Random
-) -> SceneQuestion:
-    wrong = rng.sample([each for each in among if each != right], 3)
-    return SceneQuestion(kind, question, right, tuple(wrong), frozenset(about))
-
-
-_FORMS: tuple[tuple[str, Callable[[Scene, Sequence[str]], str | None]], ...] = (
-    (r"Are there any (\w+)\?", lambda scene, words: "yes" if _named(scene, words[0]) else "no"),
-    (r"How many more (\w+) than (\w+) are there\?", lambda scene, words: _difference(scene, words)),
-    (r"How many things are there in all\?", lambda scene, _: str(sum(group.number for group in scene.groups))),
-    (_PAIRED["colour"][:-1].format(*[r"(\w+)"] * 2) + r"\?", lambda scene, words: _pair(scene, words, "colour")),
-    (_PAIRED["number"][:-1].format(*[r"(\w+)"] * 2) + r"\?", lambda scene, words: _pair(scene, words, "number")),
-    (r"How many (\w+) are there\?", lambda scene, words: _number(scene, words[0])),
-    (r"What colour are the (\w+)\?", lambda scene, words: _of(scene, words[0], "colour")),
-    (r"Are the (\w+) small or large\?", lambda scene, words: _of(scene, words[0], "size")),
-    (r"Where are the (\w+) seen from the (\w+)\?", lambda scene, words: _relation(scene, words)),
-    (r"Where are the (\w+)\?", lambda scene, words: _of(scene, words[0], "place")),
-    (r"Where is the scene set\?", lambda scene, _: scene.setting),
-    (r"What time of day is it\?", lambda scene, _: scene.light),
-    (re.escape(_LIGHT_ASKED), lambda scene, _: _surroundings(scene.setting, scene.light)),
-    (r"What are the (\w+) like\?", lambda scene, words: _like(scene, words[0])),
-    (r"What is ([a-z ]+)\?", lambda scene, words: next((g.kind for g in scene.groups if g.place == words[0]), None)),
-    (r"Of which thing are there the most\?", lambda scene, _: max(scene.groups, key=lambda g: g.number).kind),
-)
-_COMPILED = [(re.compile(form), answer) for form, answer in _FORMS]
+def questions_of(scene: Scene, kind: str, level: str, rng: Random) -> list[SceneQuestion]:
+    """Every question of a kind and level that the scene has exactly one right answer to."""
+    return [
+        _with_options(scene, form, gaps, answer, rng)
+        for form in _FORMS
+        if (form.kind, form.level) == (kind, level)
+        for gaps in _fillings(scene, form)
+        if (answer := form.answer(scene, **gaps))
+    ]
 
 
 def solved(scene: Scene, question: str) -> str | None:
     """The answer by a scene; null for a question in other words, or about what is not there."""
-    for form, answer in _COMPILED:
-        if match := form.fullmatch(question.strip()):
-            return answer(scene, match.groups()) if scene.groups else None
+    nouns = {noun: group for group in scene.groups for noun in (group.kind, plural(group.kind))}
+    for form, pattern in _COMPILED:
+        if match := pattern.fullmatch(question.strip()):
+            said = match.groupdict()
+            if form.words == _ANY:
+                return ("yes" if said["a"] in nouns else "no") if scene.groups else None
+            gaps = {gap: nouns.get(word) if gap in _THINGS else word for gap, word in said.items()}
+            answer = form.answer(scene, **gaps) if scene.groups and None not in gaps.values() else None
+            return " and ".join(answer.values) if answer else None
     return None
 
 
-def _named(scene: Scene, noun: str) -> Group | None:
-    return next((group for group in scene.groups if noun in (group.kind, plural(group.kind))), None)
+_THINGS = "abc"
+_WORDS: Mapping[str, Sequence[str]] = {
+    "r": RELATIONS, "q": RELATIONS, "p": PLACES, "o": PLACES, "s": SIZES,
+    "d": list(_FURTHEST), "e": list(_FURTHEST), "m": list(_FURTHEST.values()),
+}  # fmt: skip
+"""Gap -> the words that fit in it, for gaps without a thing."""
 
 
-def _of(scene: Scene, noun: str, name: str) -> str | None:
-    group = _named(scene, noun)
-    return getattr(group, name) if group else None
+def _fillings(scene: Scene, form: _Form) -> Iterator[dict[str, Filling]]:
+    """Every way to fill the gaps of a form, no two with one thing."""
+    words = [gap for gap in form.gaps if gap not in _THINGS]
+    things = [gap for gap in form.gaps if gap in _THINGS]
+    for groups in permutations(scene.groups, len(things)):
+        for chosen in product(*(_WORDS[gap] for gap in words)):
+            yield dict(zip(things, groups, strict=True)) | dict(zip(words, chosen, strict=True))
 
 
-def _number(scene: Scene, noun: str) -> str | None:
-    group = _named(scene, noun)
-    return _word(group.number) if group else None
+def _pattern(form: _Form) -> re.Pattern[str]:
+    gaps = {gap: r"(?P<a>\w+)".replace("a", gap) for gap in _THINGS}
+    gaps |= {gap: f"(?P<{gap}>{'|'.join(words)})" for gap, words in _WORDS.items()}
+    return re.compile(form.words.replace("?", r"\?").format(**gaps))
 
 
-def _difference(scene: Scene, nouns: Sequence[str]) -> str | None:
-    first, second = (_named(scene, noun) for noun in nouns)
-    return _word(first.number - second.number) if first and second else None
+def _with_options(
+    scene: Scene, form: _Form, gaps: Mapping[str, Filling], answer: _Answer, rng: Random
+) -> SceneQuestion:
+    """The question with three wrong options, or one where only True and False are possible.
+
+    Of two parts each has one wrong value, and the options are all pairs.
+    """
+    named = {place.kind for place in gaps.values() if isinstance(place, Group)}
+    if len(answer.values) == 1:
+        said = [*answer.values, *_options(form.domain, answer.values[0], scene, named | set(answer.values), rng)[:3]]
+    else:
+        parts, known = list[tuple[str, str]](), named | set(answer.values)
+        for value in answer.values:
+            parts.append((value, _options(form.domain, value, scene, known, rng)[0]))
+            known.add(parts[-1][1])
+        said = [" and ".join(pair) for pair in product(*parts)]
+    shown = {gap: plural(place.kind) if isinstance(place, Group) else place for gap, place in gaps.items()}
+    return SceneQuestion(form.kind, form.words.format(**shown), said[0], tuple(said[1:]), answer.rests_on | named)
 
 
-def _pair(scene: Scene, nouns: Sequence[str], kind: str) -> str | None:
-    first, second = (_named(scene, noun) for noun in nouns)
-    return " and ".join(_both(first, second, kind)) if first and second else None
+def _options(domain: str, right: str, scene: Scene, known: set[str], rng: Random) -> list[str]:
+    """Wrong values of a domain in an order by chance; of kinds, those that are shown come first."""
+    if domain == "surroundings":
+        domain = "light" if right in LIGHTS else "setting"
+    if domain == "count":
+        among = [str(number) for number in range(max(1, int(right) - 3), int(right) + 4)]
+    else:
+        among = list(_DOMAINS[domain])
+    wrong = [value for value in among if value != right]
+    rng.shuffle(wrong)
+    if domain == "kind":
+        shown = {group.kind for group in scene.groups}
+        wrong = sorted((kind for kind in wrong if kind not in known), key=lambda kind: kind not in shown)
+    return wrong
 
 
-def _relation(scene: Scene, nouns: Sequence[str]) -> str | None:
-    first, second = (_named(scene, noun) for noun in nouns)
-    return relation(first, second) if first and second else None
+_DOMAINS: Mapping[str, Sequence[str]] = {
+    "colour": list(COLOURS), "number": _NUMBERS, "size": SIZES, "place": PLACES, "kind": KINDS, "relation": RELATIONS,
+    "truth": ("True", "False"), "setting": [name for name in SETTINGS if name != PLAIN], "light": list(LIGHTS),
+}  # fmt: skip
 
 
-def _word(number: int) -> str:
+def _number(number: int) -> str:
     return _NUMBERS[number - 1] if 1 <= number <= len(_NUMBERS) else str(number)
 
 
-def _like(scene: Scene, noun: str) -> str | None:
-    group = _named(scene, noun)
-    return f"{group.size} and {group.colour}" if group else None
+def _elements(name: str, *groups: Group) -> frozenset[str]:
+    """The elements of the check that say something about these groups; `name` is of an attribute."""
+    return frozenset(element for group in groups for element in (group.kind, f"{name} of the {plural(group.kind)}"))
+
+
+def _told(name: str, *groups: Group | None) -> _Answer | None:
+    """An attribute of each group; null where there is none."""
+    known = [group for group in groups if group]
+    if len(known) < len(groups):
+        return None
+    values = tuple(_number(group.number) if name == "number" else getattr(group, name) for group in known)
+    return _Answer(values, _elements("place" if name == "kind" else name, *known))
+
+
+def _found_by_place(scene: Scene, answer: _Answer | None) -> _Answer | None:
+    """The same answer, which rests on the places of all things: another one there would have been another answer."""
+    return answer and _Answer(answer.values, answer.rests_on | _elements("place", *scene.groups))
+
+
+def _counted(number: int, *groups: Group) -> _Answer | None:
+    return _Answer((str(number),), _elements("number", *groups)) if number > 0 else None
+
+
+def _lies(group: Group, compared: str, other: Group) -> bool:
+    """Whether a group lies further in a direction than another; by its row or its column alone."""
+    (row, column), (other_row, other_column) = (divmod(PLACES.index(each.place), 3) for each in (group, other))
+    left, right, up, _ = _FURTHEST.values()
+    if compared in (left, right):
+        return column < other_column if compared == left else column > other_column
+    return row < other_row if compared == up else row > other_row
+
+
+def _standing(scene: Scene, *where: tuple[str, Group]) -> Group | None:
+    """The one group in these relations to others; null when another one lies in their direction, too, or none does."""
+    compared = dict(zip(RELATIONS, _FURTHEST.values(), strict=True))
+    near = [g for g in scene.groups if all(_lies(g, compared[name], other) for name, other in where)]
+    exact = len(near) == 1 and all(relation(near[0], other) == name for name, other in where)
+    return near[0] if exact else None
+
+
+def _by_two(scene: Scene, r: str, a: Group, q: str, b: Group) -> Group | None:
+    """The one group that has a relation to each of two others, not twice the same one."""
+    return _standing(scene, (r, a), (q, b)) if r != q else None
+
+
+def _furthest(groups: Sequence[Group], direction: str) -> Group | None:
+    """The group that lies further in a direction than all others; null for several, and for fewer than two groups."""
+    first = [g for g in groups if all(_lies(g, _FURTHEST[direction], other) for other in groups if other is not g)]
+    return first[0] if len(groups) > 1 and first else None
+
+
+def _furthest_of(scene: Scene, m: str, a: Group, d: str) -> Group | None:
+    """The furthest of those that lie so from a group, where it is not the furthest of all."""
+    chosen = _furthest([group for group in scene.groups if _lies(group, m, a)], d)
+    return chosen if chosen is not _furthest(scene.groups, d) else None
+
+
+def _by_number(groups: Sequence[Group], *, most: bool) -> Group | None:
+    """The group with the most, or the fewest, things; null for several such groups, and for fewer than two groups."""
+    ordered = sorted(groups, key=attrgetter("number"), reverse=most)
+    return ordered[0] if len(ordered) > 1 and ordered[0].number != ordered[1].number else None
+
+
+def _most_of(scene: Scene, m: str, a: Group) -> _Answer | None:
+    """The thing there is the most of among those that lie so from a group, where it is not the most of all."""
+    chosen = _by_number([group for group in scene.groups if _lies(group, m, a)], most=True)
+    answer = _told("kind", chosen) if chosen is not _by_number(scene.groups, most=True) else None
+    return answer and _found_by_place(scene, _by_all_numbers(scene, answer))
+
+
+def _by_all_numbers(scene: Scene, answer: _Answer | None) -> _Answer | None:
+    """The same answer, which rests on the number of each thing."""
+    return answer and _Answer(answer.values, answer.rests_on | _elements("number", *scene.groups))
+
+
+def _related(scene: Scene, first: Group | None, second: Group) -> _Answer | None:
+    where = relation(first, second) if first and first is not second else None
+    return _Answer((where,), _elements("place", *scene.groups)) if where else None
+
+
+def _side(scene: Scene, a: Group) -> _Answer | None:
+    """Where the only other group is."""
+    others = [group for group in scene.groups if group is not a]
+    return _related(scene, others[0], a) if len(others) == 1 else None
+
+
+def _at(scene: Scene, *places: str) -> _Answer | None:
+    """The kinds in these places, which are not the same."""
+    shown = [next((group for group in scene.groups if group.place == place), None) for place in places]
+    return _told("kind", *shown) if len(set(places)) == len(places) else None
+
+
+def _outermost(scene: Scene, d: str, e: str) -> _Answer | None:
+    first, second = _furthest(scene.groups, d), _furthest(scene.groups, e)
+    different = first is not second and list(_FURTHEST).index(d) < list(_FURTHEST).index(e)
+    return _found_by_place(scene, _told("kind", first, second)) if different else None
+
+
+def _set_in(scene: Scene) -> _Answer | None:
+    """The setting; a plain background is none that could be asked for."""
+    return _Answer((scene.setting,), frozenset({SETTING}))
+
+
+def _surroundings(scene: Scene) -> _Answer | None:
+    return _Answer((scene.setting, scene.light), frozenset({SETTING, LIGHT})) if scene.setting != PLAIN else None
+
+
+def _sizes_by_two(scene: Scene, r: str, a: Group, q: str, b: Group, c: Group) -> _Answer | None:
+    return (
+        _found_by_place(scene, _told("size", _by_two(scene, r, a, q, b), c))
+        if c is not _by_two(scene, r, a, q, b)
+        else None
+    )
+
+
+def _one_by_two(name: str) -> Callable[..., _Answer | None]:
+    """What answers with an attribute of the one thing that has two relations."""
+    return lambda scene, r, a, q, b: _found_by_place(scene, _told(name, _by_two(scene, r, a, q, b)))
+
+
+def _of_one(name: str) -> Callable[..., _Answer | None]:
+    return lambda _, a: _told(name, a)
+
+
+def _of_both(name: str) -> Callable[..., _Answer | None]:
+    return lambda _, a, b: _told(name, a, b)
+
+
+_ANY = "Are there any {a}?"
+_BY_TWO = "stands {r} the {a} and {q} the {b}"
+_FORMS = (
+    _Form("", "", _ANY, "", lambda _, a: None),
+    _Form("", "", "Are the {a} small or large?", "size", _of_one("size")),
+    _Form("", "", "What time of day is it?", "light", lambda s: _Answer((s.light,))),
+    _Form("colour", "easy", "What colour are the {a}?", "colour", _of_one("colour")),
+    _Form("colour", "medium", "What colour are the {a}, and what colour are the {b}?", "colour", _of_both("colour")),
+    _Form("colour", "hard", f"What colour is what {_BY_TWO}?", "colour", _one_by_two("colour")),
+    _Form("number", "easy", "How many {a} are there?", "number", _of_one("number")),
+    _Form("number", "medium", "How many {a} and how many {b} are there?", "number", _of_both("number")),
+    _Form("number", "hard", f"How many are there of what {_BY_TWO}?", "number", _one_by_two("number")),
+    _Form(
+        "size", "easy", "Is it true that the {a} are {s}?", "truth",
+        lambda _, a, s: _Answer((str(a.size == s),), _elements("size", a)),
+    ),
+    _Form("size", "medium", "What size are the {a}, and what size are the {b}?", "size", _of_both("size")),
+    _Form("size", "hard", f"What size is what {_BY_TWO}, and what size are the {{c}}?", "size", _sizes_by_two),
+    _Form("thing", "easy", "What is {p}?", "kind", lambda s, p: _at(s, p)),
+    _Form("thing", "medium", "What is {p}, and what is {o}?", "kind", lambda s, p, o: _at(s, p, o)),
+    _Form("thing", "hard", f"What {_BY_TWO}?", "kind", _one_by_two("kind")),
+    _Form("place", "easy", "Where are the {a}?", "place", _of_one("place")),
+    _Form("place", "medium", "Where are the {a}, and where are the {b}?", "place", _of_both("place")),
+    _Form("place", "hard", f"Where is what {_BY_TWO}?", "place", _one_by_two("place")),
+    _Form("relation", "easy", "On which side of the {a} is there something else?", "relation", _side),
+    _Form(
+        "relation", "medium", "Where are the {a} seen from the {b}?", "relation",
+        lambda s, a, b: _Answer((where,), _elements("place", a, b)) if (where := relation(a, b)) else None,
+    ),
+    _Form(
+        "relation", "hard", "Where is what stands {r} the {a}, seen from the {b}?", "relation",
+        lambda s, r, a, b: _related(s, _standing(s, (r, a)), b),
+    ),
+    _Form(
+        "outermost", "easy", "What is {d}?", "kind",
+        lambda s, d: _found_by_place(s, _told("kind", _furthest(s.groups, d))),
+    ),
+    _Form("outermost", "medium", "What is {d}, and what is {e}?", "kind", _outermost),
+    _Form(
+        "outermost", "hard", "Of what is {m} the {a}, what is {d}?", "kind",
+        lambda s, m, a, d: _found_by_place(s, _told("kind", _furthest_of(s, m, a, d))),
+    ),
+    _Form("setting", "medium", "Where is the scene set?", "setting", _set_in),
+    _Form(
+        "setting", "hard", "In which setting and at which time of day is the scene?", "surroundings", _surroundings
+    ),
+    _Form(
+        "total", "easy", "How many {a} would there be with two more?", "count",
+        lambda _, a: _counted(a.number + 2, a),
+    ),
+    _Form(
+        "total", "medium", "How many {a} and {b} are there together?", "count",
+        lambda _, a, b: _counted(a.number + b.number, a, b),
+    ),
+    _Form(
+        "total", "hard", "How many {a}, {b} and {c} are there together?", "count",
+        lambda _, a, b, c: _counted(a.number + b.number + c.number, a, b, c),
+    ),
+    _Form(
+        "most", "easy", "What is there the most of?", "kind",
+        lambda s: _by_all_numbers(s, _told("kind", _by_number(s.groups, most=True))),
+    ),
+    _Form(
+        "most", "medium", "What is there the most of, and what the fewest?", "kind",
+        lambda s: _by_all_numbers(
+            s, _told("kind", _by_number(s.groups, most=True), _by_number(s.groups, most=False))
+        ),
+    ),
+    _Form("most", "hard", "Of what is {m} the {a}, what is there the most of?", "kind", _most_of),
+    _Form(
+        "difference", "easy", "How many more {a} would make six?", "count", lambda _, a: _counted(6 - a.number, a)
+    ),
+    _Form(
+        "difference", "medium", "How many more {a} than {b} are there?", "count",
+        lambda _, a, b: _counted(a.number - b.number, a, b),
+    ),
+    _Form(
+        "difference", "hard", "How many more {a} and {b} are there together than {c}?", "count",
+        lambda _, a, b, c: _counted(a.number + b.number - c.number, a, b, c),
+    ),
+)  # fmt: skip
+"""Every question of the grammar, the level it belongs to and what its answer is."""
+_COMPILED = [(form, _pattern(form)) for form in _FORMS]
