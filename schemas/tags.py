@@ -122,6 +122,53 @@ class TagAgreement(Row):
     """Cohen's kappa (1960), agreement beyond chance; percentile bootstrap over items."""
 
 
+class Seen(StrEnum):
+    """Whether those who made the embedded rules had the labelled material in sight."""
+
+    SEEN = "seen"
+    UNSEEN = "unseen"
+
+
+class TagFigures(Row):
+    """What a tagger finds of one tag on labelled material of one kind."""
+
+    tag: str
+    """The tag."""
+    material: Seen
+    """seen: the embedded rules were made with it; unseen: they were not."""
+    items: int
+    """Labelled items that the tagger answered, also with null."""
+    true: int
+    """Of these, items whose label is true."""
+    precision: Share
+    """Share of what the tagger calls true whose label is true; Clopper-Pearson interval."""
+    recall: Share
+    """Share of `true` that the tagger calls true; null is not found; Clopper-Pearson interval."""
+    not_known: float | None
+    """Share of `items` of which the tagger says null: it does not know; null without items."""
+
+
+class TaggingCost(Row):
+    """What asking a tagger took."""
+
+    service: str
+    """The paid service; empty for a model in this process."""
+    items: int
+    """Items that were asked about now; answers that were stored are not asked again."""
+    calls: int
+    """Requests, with repeated ones; 0 without a service."""
+    input_tokens: int
+    """Input tokens, as the service counted them."""
+    output_tokens: int
+    """Output tokens, as the service counted them."""
+    usd: float | None
+    """Cost in US dollars by the price file; null when it has no price of the service."""
+    seconds: float
+    """Seconds from the first item to the last; a model in this process also reads the images in them."""
+    items_per_second: float | None
+    """Items a second; null when nothing was asked."""
+
+
 class TagDisagreement(Row):
     """One item on which tagger and reference differ."""
 

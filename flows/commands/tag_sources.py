@@ -1,9 +1,13 @@
 """The two sides of `curate tags evaluate`: from label files, or asked of providers and models, with their cost."""
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 import polars as pl
@@ -16,22 +20,26 @@ from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.judging.sources import read_models
 from tasks.prompts import replaced_prompts
-from tasks.providers import PROVIDERS, Providers, by_model
+from tasks.providers import EMBEDDED, PROVIDERS, Providers, by_model
 from tasks.providers.capabilities import Document
 from tasks.providers.cost import Count
 from tasks.review.tags import reviewed_tags
+from tasks.runtime.untrusted import one_line
 from tasks.signals.documents import Documents, stored_documents
-from tasks.signals.loose_files import read_documents, read_tag_labels
+from tasks.signals.loose_files import has_prompts, read_documents, read_made_with, read_tag_labels
 from tasks.signals.paid import estimate_tags
 from tasks.signals.registry import signal_of
 from tasks.signals.run import missing
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
+from tasks.storage.content_id import combined_id
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
 _MODELS = (".yaml", ".yml")
+YES_OR_NO = ("categories", "criteria")
+"""Signals whose labels are yes or no."""
 REVIEWS = "reviews"
 """Names the labels that people gave in `curate review serve`."""
 
@@ -53,6 +61,8 @@ class Sides:
     prompts: dict[str, str]
     failures: dict[str, int] = field(default_factory=dict)
     """Items without an answer, by `provider: reason`."""
+    asked: int = 0
+    """Items that taggers were asked about; stored answers are not asked again."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,12 @@ class TagSides:
     """Kept conversations of a store; None without one."""
     wanted: Sequence[str] = ()
     """Stored documents that are compared."""
+    answers: str = ""
+    """Folder for the answers of paid services about documents of files; empty: they are not kept."""
+    made_with: frozenset[str] = frozenset()
+    """Labelled documents that the embedded rules were made with."""
+    seconds: float = 0.0
+    """Time that reading the documents took, where that is a tagger's work: text and vectors of their images."""
 
     def costs(self, prices: Prices, count: Count) -> list[Estimate]:
         """The cost of what paid taggers have not answered yet."""
@@ -82,14 +98,18 @@ class TagSides:
                 store = Store.existing(self.settings.store)
                 lacking = missing(store, signal_of(self.signal, side.providers), self.wanted)
                 documents = stored_documents(store, self.kept, self.signal, side.providers).load(lacking)
+            elif self.answers and (Path(self.answers) / "tables").is_dir():
+                known = answer_ids(self.documents)
+                lacking = missing(Store.existing(self.answers), signal_of(self.signal, side.providers), known)
+                documents = [known[each] for each in lacking]
             found.append(estimate_tags(side.told, documents, self.signal, side.providers, prices, count))
         return found
 
     def sides(self, now: datetime) -> Sides:
         """Ask, and put the labels of both together."""
-        failures = dict[str, int]()
+        failures, calls = dict[str, int](), Counter[str]()
         tagger, reference = (
-            self._said(asked, failures, now) if asked else labels or {}
+            self._said(asked, failures, calls, now) if asked else labels or {}
             for labels, asked in zip(self.labels, self.asked, strict=True)
         )
         documents = self.documents
@@ -97,23 +117,42 @@ class TagSides:
             store = Store.existing(self.settings.store)
             texts = store.empty("signals/image_text"), store.empty("signals/image_layout")
             documents = Documents(self.kept, *texts, None).load(self.wanted)
-        return Sides(tagger, reference, {document.document_id: document.prompt for document in documents}, failures)
+        return Sides(
+            tagger,
+            reference,
+            {document.document_id: document.prompt for document in documents},
+            failures,
+            calls.total(),
+        )
 
-    def _said(self, asked: AskedSide, failures: dict[str, int], now: datetime) -> Spoken:
-        if self.kept is None:
-            said, done = spoken_of(self.documents, self.signal, asked.providers)
-        else:
+    def _said(self, asked: AskedSide, failures: dict[str, int], calls: Counter[str], now: datetime) -> Spoken:
+        of_store = partial(
+            spoken_in_store, signal=self.signal, providers=asked.providers, workers=self.settings.workers, now=now
+        )
+        if self.kept is not None:
             with writing(self.settings.store) as held:
-                said, done = spoken_in_store(
-                    held, self.kept, self.signal, asked.providers, self.wanted, workers=self.settings.workers, now=now
-                )
+                documents = stored_documents(held, self.kept, self.signal, asked.providers)
+                said, done = of_store(held, documents.load, wanted=self.wanted)
+        elif self.answers and asked.providers.paid([self.signal]):
+            known = answer_ids(self.documents)
+            with writing(self.answers) as held:
+                by_answer, done = of_store(held, lambda ids: [known[each] for each in ids], wanted=list(known))
+            said = {
+                document.document_id: by_answer[answer_id]
+                for document in self.documents
+                if (answer_id := answer_id_of(document)) in by_answer
+            }
+        else:
+            said, done = spoken_of(self.documents, self.signal, asked.providers)
+        calls.update(done.calls)
         failures |= {f"{asked.told}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
         return said
 
 
 def sides_to_compare(
-    names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, sample: int, settings: Settings
-) -> TagSides:
+    names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, answers: str, sample: int,
+    settings: Settings,
+) -> TagSides:  # fmt: skip
     """Tagger and reference, with none, one or two folders of prompts.
 
     Raises BadInput for sides, a signal or documents that cannot be used.
@@ -131,13 +170,71 @@ def sides_to_compare(
     asked = [_asked(signal, name, folder) if said is None else None for name, folder, said in told]
     chosen = TagSides(signal, labels, asked, settings)
     if items:
-        looks = any(each.providers[signal].looks_at_images for each in asked if each)
-        return replace(chosen, documents=read_documents(items, Providers(), looks))
+        looking = [each.providers[signal].looks_at_images for each in asked if each]
+        read = read_documents(items, Providers(), any(looking), measured=not all(looking))
+        return replace(chosen, documents=read, answers=answers)
     if settings.store:
         return _of_store(chosen, sample)
     if any(asked):
         raise BadInput("a provider needs documents; give --store DIR or --documents FILE")
     return chosen
+
+
+def are_labels(names: Sequence[str]) -> bool:
+    """Whether all are files of labels that a provider is held against; two without prompts are two sides."""
+    files = [Path(name) for name in names if Path(name).suffix in _FILES]
+    return len(files) == len(names) and (len(files) != 2 or any(has_prompts(file) for file in files))
+
+
+def answer_ids(documents: Iterable[Document]) -> dict[str, Document]:
+    """The id under which an answer about a document of a file is kept -> the document."""
+    return {answer_id_of(document): document for document in documents}
+
+
+def answer_id_of(document: Document) -> str:
+    """An id of what a tagger is shown, whatever file it stands in: another prompt or image is another one."""
+    shown = [hashlib.sha256(content).hexdigest() for _, content in document.images]
+    return combined_id("tagged", [document.prompt, *shown])
+
+
+def labels_to_evaluate(
+    files: Sequence[str], prompts: str | None, signal: str, items: Path | None, answers: str, settings: Settings
+) -> TagSides:
+    """The chosen provider against the labels of some files, on the prompts in these, of `items`, or of a store.
+
+    Raises BadInput for a file, an id or a provider that cannot be used; nobody is asked.
+    """
+    if signal not in (known := [name for name in YES_OR_NO if name in SIGNAL_ENTRIES]):
+        raise BadInput(f"--signal {known_values(signal, known)}")
+    labels, file_of = Spoken(), dict[str, str]()
+    for name in files:
+        for item, said in read_tag_labels(Path(name), labels_of_signal(signal), False).items():
+            if item in labels:
+                raise BadInput(f"{name!r}: id {item!r} occurs in {file_of[item]!r}, too; give each item one line")
+            labels[item], file_of[item] = said, name
+    made_with = frozenset().union(*(read_made_with(Path(name)) for name in files))
+    side = _asked(signal, settings.providers.get(signal, EMBEDDED), prompts)
+    chosen = TagSides(signal, [None, labels], [side, None], settings, answers=answers, made_with=made_with)
+    sources = [Path(name) for name in files if has_prompts(Path(name))] + ([items] if items else [])
+    if sources:
+        looks, began = side.providers[signal].looks_at_images, perf_counter()
+        documents = [each for file in sources for each in read_documents(file, Providers(), looks, measured=not looks)]
+        documents = [each for each in documents if each.document_id in labels]
+        _check_known(file_of, {each.document_id for each in documents}, "no prompt in these files")
+        return replace(chosen, documents=documents, seconds=0.0 if looks else perf_counter() - began)
+    if not settings.store:
+        raise BadInput("a provider needs prompts; give them in the files of labels, or --store DIR or --documents FILE")
+    chosen = _of_store(chosen, 0)
+    _check_known(file_of, set(chosen.wanted), f"no document that store {settings.store!r} keeps")
+    return chosen
+
+
+def _check_known(file_of: Mapping[str, str], known: Container[str], what: str) -> None:
+    if unknown := [item for item in file_of if item not in known]:
+        raise BadInput(
+            f"{file_of[unknown[0]]!r}: {len(unknown):,} of {len(file_of):,} ids are of {what}, such as "
+            f"{one_line(unknown[0], 64)!r}; the labels are of another release or store"
+        )
 
 
 def _labels(name: str, signal: str, store: str) -> Spoken | None:

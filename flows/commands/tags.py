@@ -1,10 +1,11 @@
 """`curate tags` and `curate topics`: how good tags are, and what is in a store."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,25 +14,26 @@ from flows.commands.options import JsonOption, PricedDryRunOption, existing, mea
 from flows.commands.tables import note, print_rows
 from schemas.errors import BadInput
 from schemas.row import Row
+from schemas.run import Prices, Use
 from schemas.settings import Settings
-from schemas.tags import Share, TagAgreement, TagDisagreement
+from schemas.tags import Share, TagAgreement, TagDisagreement, TagFigures, TaggingCost
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from flows.commands.tag_sources import Sides
-
 _FIGURES = ("accuracy", "precision", "recall", "f1", "kappa")
 
 
-@takes("store", "budget_usd", "prices", "seed", store="")
+@takes("store", "providers", "budget_usd", "prices", "seed", store="")
 def evaluate(
     settings: Settings,
-    tagger: Annotated[
-        str, typer.Argument(help="Provider of the signal, models file (YAML) with one entry, or labels (CSV, JSONL).")
-    ],
-    reference: Annotated[
-        str, typer.Argument(help="Another of these, the labels of people, or reviews (of `curate review serve`).")
+    sides: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LABELS… | TAGGER REFERENCE",
+            help="Labels of people (CSV, JSONL), against which --provider is held; or two sides: provider of the "
+            "signal, models file (YAML) with one entry, labels without prompts, or reviews (of `curate review serve`).",
+        ),
     ],
     prompts: Annotated[
         list[str] | None,
@@ -42,47 +44,112 @@ def evaluate(
         Path | None,
         typer.Option("--documents", help="JSONL or CSV with id, prompt, and images (files), in place of a store's."),
     ] = None,
+    answers: Annotated[
+        str,
+        typer.Option(
+            "--answers", help="Folder that keeps a service's answers about prompts of files, for later calls."
+        ),
+    ] = "tag-answers",
     sample: Annotated[int, typer.Option("--sample", min=1, help="Documents of a store that two taggers see.")] = 200,
     first: Annotated[int, typer.Option("--first", min=0, help="Disagreements listed for each label.")] = 5,
     dry_run: PricedDryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against human labels.
+    """How good tags are: a provider against people's labels, with cost and time, or one side against another.
 
-    On documents that a store keeps, or on those of a file. The cost of what is missing is printed first; then it is
-    requested and, for stored documents, stored, as in any run.
+    Against LABELS: for each tag n, precision, recall and how often the tagger does not know, on lines that the embedded
+    rules were made with (`made_with`) and on others. Two sides: accuracy, precision, recall, F1 and Cohen's kappa. The
+    cost of what is missing is printed first; answers are stored, and not asked for again.
     """
     from flows.commands.estimate import print_estimates, tokens_in
-    from flows.commands.tag_sources import sides_to_compare
-    from tasks.runtime.budget import load_prices, one_ledger
-    from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal
+    from flows.commands.tag_sources import are_labels, labels_to_evaluate, sides_to_compare
+    from tasks.runtime.budget import check_prices, ledger, load_prices, one_ledger
+    from tasks.signals.tag_evaluation import agreements, disagreements, figures, labels_of_signal
 
-    compared = sides_to_compare((tagger, reference), prompts or (), signal, documents, sample, settings)
-    costs = compared.costs(load_prices(settings.prices), tokens_in())
+    one_provider = are_labels(sides)
+    if one_provider:
+        if len(prompts or ()) > 1:
+            raise BadInput(f"--prompts is given {len(prompts or ())} times; one provider has one folder")
+        compared = labels_to_evaluate(sides, (prompts or [None])[0], signal, documents, answers, settings)
+    elif len(sides) == 2:
+        compared = sides_to_compare(sides, prompts or (), signal, documents, answers, sample, settings)
+    else:
+        raise BadInput(f"{len(sides)} sides are given; give files of labels, or a tagger and a reference")
+    prices = load_prices(settings.prices)
+    if settings.budget_usd is not None:
+        check_prices(prices, [side.providers[signal] for side in compared.asked if side])
+    costs = compared.costs(prices, tokens_in())
     if dry_run:
         print_estimates(costs, settings, as_json)
         return
     if costs:
         print_estimates(costs, settings, err=True)
     with one_ledger(settings.budget_usd, settings.prices):
-        sides = compared.sides(datetime.now(UTC))
-    for name, labels in zip((tagger, reference), compared.labels, strict=True):
-        if sides.prompts and (apart := len((labels or {}).keys() - sides.prompts.keys())):
-            note(f"note: {name!r}: {apart:,} of {len(labels or {}):,} ids are of no document here; they are left out")
-    tags = [tag for tag in labels_of_signal(signal) if any(tag in said for said in sides.reference.values())]
-    rows = agreements(sides.tagger, sides.reference, tags, seed=settings.seed)
-    if not any(row.items for row in rows):
-        raise BadInput(f"{tagger!r} and {reference!r} have no decided item in common; compare their ids")
-    differ = disagreements(sides.tagger, sides.reference, tags, sides.prompts)  # sorted by tag
-    shown = [row for _, of_tag in groupby(differ, attrgetter("tag")) for row in islice(of_tag, first)]
-    _print_evaluation(rows, shown, sides, as_json)
-
-
-def _print_evaluation(
-    rows: Sequence[TagAgreement], differ: Sequence[TagDisagreement], sides: "Sides", as_json: bool
-) -> None:
-    for failure, count in sides.failures.items():
+        began = perf_counter()
+        said = compared.sides(datetime.now(UTC))
+        seconds, use = compared.seconds + perf_counter() - began, ledger().use()
+    for failure, count in said.failures.items():
         note(f"FAILED {failure}: {count}")
+    tags = [tag for tag in labels_of_signal(signal) if any(tag in label for label in said.reference.values())]
+    if one_provider:
+        _print_figures(figures(said.tagger, said.reference, tags, compared.made_with), as_json)
+        service = getattr(compared.asked[0].providers[signal], "service", "") if compared.asked[0] else ""
+        _print_cost(_cost(service, said.asked, use.get(service, Use()), prices, seconds), as_json)
+        return
+    for name, labels in zip(sides, compared.labels, strict=True):
+        if said.prompts and (apart := len((labels or {}).keys() - said.prompts.keys())):
+            note(f"note: {name!r}: {apart:,} of {len(labels or {}):,} ids are of no document here; they are left out")
+    rows = agreements(said.tagger, said.reference, tags, seed=settings.seed)
+    if not any(row.items for row in rows):
+        raise BadInput(f"{sides[0]!r} and {sides[1]!r} have no decided item in common; compare their ids")
+    differ = disagreements(said.tagger, said.reference, tags, said.prompts)  # sorted by tag
+    shown = [row for _, of_tag in groupby(differ, attrgetter("tag")) for row in islice(of_tag, first)]
+    _print_evaluation(rows, shown, as_json)
+
+
+def _print_figures(rows: Iterable[TagFigures], as_json: bool) -> None:
+    """One row a tag for people, with seen beside unseen; one object a tag and material in JSON."""
+    if as_json:
+        print_rows("figures", list(rows), as_json)
+        return
+    shown = dict[str, dict[str, object]]()
+    for row in rows:
+        unknown = "-" if row.not_known is None else f"{row.not_known:.2f}"
+        cells = {"n": row.items, "true": row.true, "null": unknown}
+        cells |= {name: _in_words(getattr(row, name)) for name in ("precision", "recall")}
+        shown.setdefault(row.tag, {"tag": row.tag}).update(
+            {f"{name} {row.material}": each for name, each in cells.items()}
+        )
+    print_rows("figures", list(shown.values()))
+
+
+def _cost(service: str, items: int, use: Use, prices: Prices, seconds: float) -> TaggingCost:
+    priced = not service or prices.tokens(service) is not None or service in prices.unit_prices
+    return TaggingCost(
+        service=service,
+        items=items,
+        **use.model_dump(include={"calls", "input_tokens", "output_tokens"}),
+        usd=use.usd + use.usd_unconfirmed if priced else None,
+        seconds=seconds,
+        items_per_second=items / seconds if items and seconds else None,
+    )
+
+
+def _print_cost(cost: TaggingCost, as_json: bool) -> None:
+    if as_json:
+        print_rows("cost", [cost], as_json)
+        return
+    usd = f"unknown, as the price file has no price for {cost.service!r}" if cost.usd is None else f"${cost.usd:.4f}"
+    if cost.service:
+        tokens = f"{cost.input_tokens:,} + {cost.output_tokens:,} tokens, {cost.calls:,} calls"
+        print(f"\ncost: {usd} ({tokens}) for {cost.items:,} items; answers that are stored cost nothing")
+    else:
+        print(f"\ncost: nothing; a model in this process, no tokens, {cost.items:,} items")
+    speed = "" if cost.items_per_second is None else f", {cost.items_per_second:.1f} items a second"
+    print(f"time: {cost.seconds:.1f} seconds{speed}")
+
+
+def _print_evaluation(rows: Sequence[TagAgreement], differ: Sequence[TagDisagreement], as_json: bool) -> None:
     if as_json:
         print_rows("labels", [*rows, *differ], as_json)
         return

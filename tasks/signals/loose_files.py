@@ -3,6 +3,7 @@
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from tasks.signals.tag_evaluation import Said
 from tasks.storage.queries.conversation_features import ALL_TAGS
 
 Inspected = dict[str, Any]
-_ID = "id"
+_ID, _NESTED = "id", "labels"
+MADE_WITH = "made_with"
+"""Column of a label file: whether the embedded rules were made with the line."""
 _WORDS: dict[str, Said] = {
     **dict.fromkeys(("true", "yes", "1"), True),
     **dict.fromkeys(("false", "no", "0"), False),
@@ -74,8 +77,8 @@ def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, d
     """Item id -> label -> value. Columns: `id`, and any of `tags`; others that hold no yes or no are ignored.
 
     With `texts` the values are names, otherwise true, false or empty. A column `definitions` holds the first 8 hex
-    digits of the SHA-256 of the file of the same name with the ending .md, which says what the labels mean. Raises
-    BadInput that names the wrong line.
+    digits of the SHA-256 of the file of the same name with the ending .md, which says what the labels mean. Labels may
+    also be in an object `labels`. Raises BadInput that names the wrong line.
     """
     labels: dict[str, dict[str, Said]] = {}
     meaning = file.with_suffix(".md")
@@ -89,13 +92,28 @@ def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, d
             )
         if item in labels:
             raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
-        for name in () if texts else sorted(row.keys() - {*tags, *_LABELS}):
-            if row[name] is True or row[name] is False or str(row[name]).strip().lower() in _YES_OR_NO:
+        for name in () if texts else sorted(row.keys() - {*tags, *_LABELS, MADE_WITH}):
+            if (
+                name in row.get(_NESTED, ())
+                or row[name] is True
+                or row[name] is False
+                or str(row[name]).strip().lower() in _YES_OR_NO
+            ):
                 raise BadInput(f"{str(file)!r} line {line}: label of an unknown tag {known_values(name, tags)}")
         labels[item] = {tag: _said(file, line, tag, row[tag], texts) for tag in tags if tag in row}
     if not any(labels.values()):
         raise BadInput(f"{str(file)!r} has no label; give `id` and at least one of {', '.join(tags)}")
     return labels
+
+
+def read_made_with(file: Path) -> set[str]:
+    """Ids of the lines of a label file whose column `made_with` says that the embedded rules were made with them."""
+    return {str(row[_ID]) for line, row in _rows(file) if _said(file, line, MADE_WITH, row.get(MADE_WITH), False)}
+
+
+def has_prompts(file: Path) -> bool:
+    """Whether the first line of a label file has its prompt, too, so that a tagger can be asked about the lines."""
+    return any("prompt" in row for _, row in islice(_rows(file), 1))
 
 
 def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
@@ -109,11 +127,11 @@ def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
     return _WORDS[word.lower()]
 
 
-def read_documents(file: Path, providers: Providers, with_images: bool) -> list[Document]:
+def read_documents(file: Path, providers: Providers, with_images: bool, measured: bool = True) -> list[Document]:
     """Prompts with images from a JSONL or CSV file with `id`, `prompt` and optionally `images`.
 
-    `images` is a list of files (in CSV, separated by `;`), relative to the file's folder. Text and layout of the
-    images are measured here. Raises BadInput for a line or an image that cannot be used.
+    `images` is a list of files (in CSV, separated by `;`), relative to the file's folder. Text and vectors of
+    the images are measured here, unless no tagger needs them. Raises BadInput for a line or image that cannot be used.
     """
     documents = []
     for line, row in _rows(file):
@@ -122,7 +140,7 @@ def read_documents(file: Path, providers: Providers, with_images: bool) -> list[
         if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
             raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
         images = [_image(file, line, name) for name in names]
-        documents.append(document_of(str(row[_ID]), row["prompt"], images, providers, with_images))
+        documents.append(document_of(str(row[_ID]), row["prompt"], images, providers, with_images, measured, measured))
     if not documents:
         raise BadInput(f"{str(file)!r} holds no item; give lines with `id`, `prompt` and optionally `images`")
     return documents
@@ -144,8 +162,9 @@ def document_of(
     providers: Providers,
     with_images: bool,
     read_text: bool = True,
+    with_vectors: bool = True,
 ) -> Document:
-    """A document from decoded images. Measures text (slow; only with `read_text`), layout and embeddings."""
+    """A document from decoded images. Measures layout, and on request text and vectors, which take seconds."""
     layouts = [image_layout(image) for image in images]
     read = image_text(providers["image_text"], images) if images and read_text else []
     return Document(
@@ -156,13 +175,17 @@ def document_of(
         image_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
-        image_vectors=tuple(providers["image_embedding"].embed_images(images)) if images else (),
+        image_vectors=tuple(providers["image_embedding"].embed_images(images)) if images and with_vectors else (),
         text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
     )
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and columns of every line. Raises BadInput if the file cannot be used."""
+    """Line number and columns of every line. Raises BadInput if the file cannot be used.
+
+    Columns of an object `labels` stand beside the others. A prompt without an id has the SHA-256 of its text and of the
+    names of its images for one.
+    """
     reading = _csv if file.suffix == ".csv" else _jsonl if file.suffix in (".jsonl", ".ndjson") else None
     if reading is None:
         raise BadInput(
@@ -170,6 +193,8 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         )
     try:
         for line, row in reading(file):
+            if isinstance(row, dict):
+                row = _completed(row)
             if not isinstance(row, dict) or row.get(_ID) in (None, ""):
                 raise BadInput(f"{str(file)!r} line {line}: no `id`; give every line one")
             yield line, row
@@ -177,6 +202,16 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BadInput(f"{str(file)!r} does not exist or cannot be read") from None
     except UnicodeDecodeError:
         raise BadInput(f"{str(file)!r} is not UTF-8 text") from None
+
+
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    labels = row[_NESTED] if isinstance(row.get(_NESTED), dict) else {}
+    images = {"images": [row["image"]]} if row.get("image") and not row.get("images") else {}
+    row = {**row, **images, **labels}
+    if row.get(_ID) in (None, "") and isinstance(row.get("prompt"), str):
+        shown = "".join(f"\n{name}" for name in row.get("images") or ())
+        row[_ID] = hashlib.sha256(f"{row['prompt']}{shown}".encode()).hexdigest()
+    return row
 
 
 def _csv(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

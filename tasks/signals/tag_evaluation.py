@@ -4,24 +4,24 @@ Missing tags of stored documents are measured and stored; tags of documents from
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from schemas.tables import SIGNALS
-from schemas.tags import Share, TagAgreement, TagDisagreement
+from schemas.tags import Seen, Share, TagAgreement, TagDisagreement, TagFigures
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.progress import Measured, progress
 from tasks.runtime.shares import NO_SHARE, clopper_pearson
 from tasks.runtime.untrusted import one_line
-from tasks.signals.documents import stored_documents
+from tasks.signals.paid import Asked, measure_paid
 from tasks.signals.registry import signal_of
-from tasks.signals.run import measure_items, measured, missing
+from tasks.signals.run import Load, measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
@@ -44,15 +44,20 @@ def drawn(document_ids: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def spoken_in_store(
-    store: Store, conversations: pl.DataFrame, signal: str, providers: Providers, wanted: Sequence[str],
+    store: Store, load: Load[Document], signal: str, providers: Providers, wanted: Sequence[str],
     *, workers: int, now: datetime,
 ) -> tuple[Spoken, Measured]:  # fmt: skip
-    """The chosen provider's tags of stored documents. Missing ones are measured and stored."""
+    """The chosen provider's tags of documents, which `load` gives by id. Missing ones are measured and stored.
+
+    A paid service's answers are stored as they arrive, so a killed call pays for none of them again.
+    """
     made = signal_of(signal, providers)
     asked = missing(store, made, wanted)
-    documents = stored_documents(store, conversations, signal, providers)
-    with progress(f"{signal} by {made.provider}", len(asked)) as advance:
-        done = measure_items(store, made, asked, documents.load, workers=workers, now=now, advance=advance)
+    if providers.paid([signal]):
+        done = measure_paid(store, [Asked(made, made.model, asked, load)], None, now)
+    else:
+        with progress(f"{signal} by {made.provider}", len(asked)) as advance:
+            done = measure_items(store, made, asked, load, workers=workers, now=now, advance=advance)
     known = signal_values(store, signal, made.version, labels_of_signal(signal), wanted)
     return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
 
@@ -70,6 +75,29 @@ def agreements(
 ) -> list[TagAgreement]:
     """One row per label, over the items that both have."""
     return [_agreement(tag, *_decided(tagger, reference, tag), bootstraps, seed) for tag in tags]
+
+
+def figures(tagger: Labels, reference: Labels, tags: Sequence[str], made_with: Container[str]) -> Iterator[TagFigures]:
+    """What a tagger finds of each tag, on items that the embedded rules were made with and on others.
+
+    Items that the tagger gave no answer of, and labels that are null, are not counted.
+    """
+    for tag, material in product(tags, Seen):
+        pairs = [
+            (tagger[item].get(tag), said[tag])
+            for item, said in reference.items()
+            if item in tagger and said.get(tag) is not None and (item in made_with) is (material is Seen.SEEN)
+        ]
+        hits, true = pairs.count((True, True)), sum(label is True for _, label in pairs)
+        yield TagFigures(
+            tag=tag,
+            material=material,
+            items=len(pairs),
+            true=true,
+            precision=clopper_pearson(hits, sum(ours is True for ours, _ in pairs)),
+            recall=clopper_pearson(hits, true),
+            not_known=sum(ours is None for ours, _ in pairs) / len(pairs) if pairs else None,
+        )
 
 
 def disagreements(

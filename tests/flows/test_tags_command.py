@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from random import Random
 
 import pytest
 
@@ -125,6 +126,164 @@ def test_loose_prompts_with_images_need_no_store(curate, tmp_path):
     assert code == 0, err
     captioning, humor = _json(out)
     assert (captioning["accuracy"]["value"], humor["items"], humor["undecided"]) == (1.0, 0, 1)
+
+
+MADE = [(n, f"Prompt {n}: what is this?") for n in range(12)]
+
+
+def labelled_lines(random, drawn=MADE):
+    """Label lines by rule: every third was made with, a fifth of the labels is null."""
+    lines = []
+    for number, prompt in drawn:
+        labels = {tag: random.choice([True, True, False, False, None]) for tag in ("captioning", "ocr")}
+        lines.append({"id": f"i{number}", "prompt": prompt, "made_with": number % 3 == 0, "labels": labels})
+    return lines
+
+
+def shares(lines, said, tag, made_with):
+    """n, true, precision, recall, share of null, counted line by line."""
+    pairs = [
+        (said[line["prompt"]][tag], line["labels"][tag])
+        for line in lines
+        if line["made_with"] is made_with and line["labels"][tag] is not None
+    ]
+    hits = sum(1 for ours, theirs in pairs if ours and theirs)
+    tagged, true = sum(1 for ours, _ in pairs if ours), sum(1 for _, theirs in pairs if theirs)
+    null = sum(1 for ours, _ in pairs if ours is None) / len(pairs)
+    return len(pairs), true, hits / tagged if tagged else None, hits / true if true else None, null
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_provider_is_held_against_labels_on_seen_and_unseen_lines_with_cost_and_time(
+    seed, curate, openai_server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    random = Random(seed)
+    lines = labelled_lines(random)
+    said = {
+        prompt: NO | {tag: random.choice([True, False, None]) for tag in ("captioning", "ocr")} for _, prompt in MADE
+    }
+
+    def answer(request):
+        shown = json.dumps(request["messages"][-1])
+        return completed(json.dumps(next(said[prompt] for _, prompt in MADE if prompt in shown)))
+
+    openai_server.answer(Reply(answer))
+    labels = _write(tmp_path / "labels.jsonl", lines)
+    command = ("tags", "evaluate", "--provider", "categories=openai", labels, "--json")
+    for calls in (12, 0):
+        before = len(openai_server.requests)
+        code, out, err = curate(*command)
+        assert (code, len(openai_server.requests) - before) == (0, calls), err
+        figures = {(row["tag"], row["material"]): row for row in _json(out) if "material" in row}
+        for (tag, material), row in figures.items():
+            n, true, precision, recall, null = shares(lines, said, tag, material == "seen")
+            assert (row["items"], row["true"], row["not_known"]) == (n, true, pytest.approx(null))
+            assert (row["precision"]["value"], row["recall"]["value"]) == (precision, recall)
+            for share in (row["precision"], row["recall"]):
+                assert share["value"] is None or 0 <= share["ci95_low"] <= share["value"] <= share["ci95_high"] <= 1
+        assert set(figures) == {(tag, side) for tag in ("captioning", "ocr") for side in ("seen", "unseen")}
+        cost = next(row for row in _json(out) if "seconds" in row)
+        assert (cost["items"], cost["calls"]) == (calls, calls)
+        assert (cost["input_tokens"], cost["output_tokens"]) == (9 * calls, 5 * calls)
+        assert cost["usd"] == pytest.approx(cost["usd"]) and (cost["usd"] > 0) is bool(calls)
+        assert (cost["items_per_second"] is None) is not bool(calls)
+    code, out, err = curate(*command[:-1])
+    assert code == 0, err
+    assert "precision seen" in out and "recall unseen" in out and "cost: $0.0000" in out and "seconds" in out
+
+
+def test_a_killed_evaluation_pays_for_no_answer_twice(curate, openai_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    limit = [5]
+
+    def answer(_):
+        limit[0] -= 1
+        return completed(json.dumps(NO)) if limit[0] >= 0 else {"error": {"message": "bad", "code": 400}}
+
+    openai_server.answer(Reply(answer))
+    labels = _write(tmp_path / "labels.jsonl", labelled_lines(Random(0)))
+    command = ("tags", "evaluate", "--provider", "categories=openai", labels, "--json")
+    code, out, err = curate(*command)
+    assert code == 0 and "FAILED openai: " in err
+    known = max(row["items"] for row in _json(out) if "material" in row)
+    assert 0 < known <= 5
+    limit[0] = 1000
+    code, out, err = curate(*command)
+    assert code == 0 and "FAILED" not in err
+    assert next(row["items"] for row in _json(out) if "seconds" in row) == 12 - 5
+
+
+def test_a_budget_is_kept_and_a_service_without_a_price_is_said(curate, refused, openai_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    openai_server.answer(Reply(lambda _: completed(json.dumps(NO))))
+    labels = _write(tmp_path / "labels.jsonl", labelled_lines(Random(0)))
+    command = ("tags", "evaluate", "--provider", "categories=openai", labels)
+    code, _, err = curate(*command, "--budget", "0.0000001")
+    assert code == 0 and "FAILED openai: budget_reached: 12" in err and openai_server.requests == []
+    monkeypatch.setenv("CURATE_OPENAI_MODEL", "own-model")
+    assert "no price for 'openai-own-model'" in refused(*command, "--budget", "5")
+    assert openai_server.requests == []
+    code, out, err = curate(*command)
+    assert code == 0 and "cost: unknown, as the price file has no price for 'openai-own-model'" in out, err
+
+
+def test_the_embedded_provider_is_free_and_says_so(curate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [{"prompt": text, "labels": {"captioning": text.startswith("Describe")}} for text in PROMPTS.values()]
+    code, out, err = curate("tags", "evaluate", _write(tmp_path / "labels.jsonl", lines))
+    assert code == 0, err
+    assert "cost: nothing" in out and "items a second" in out
+    assert not (tmp_path / "tag-answers").exists()
+
+
+def test_labels_of_a_store_are_figures_of_its_documents(curate, refused, store, ids, tmp_path):
+    labels = _write(
+        tmp_path / "people.jsonl", [{"id": ids["c0"], "captioning": True}, {"id": ids["c1"], "captioning": False}]
+    )
+    code, out, err = curate("tags", "evaluate", labels, "--store", store.root, "--json")
+    assert code == 0, err
+    unseen = next(row for row in _json(out) if row.get("material") == "unseen")
+    assert (unseen["items"], unseen["true"], unseen["recall"]["value"]) == (2, 1, 1.0)
+    other = _write(
+        tmp_path / "other.jsonl", [{"id": ids["c0"], "captioning": True}, {"id": "elsewhere", "captioning": True}]
+    )
+    told = refused("tags", "evaluate", other, "--store", store.root)
+    assert "1 of 2 ids are of no document that store" in told and "another release or store" in told
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ([[{"prompt": "a", "labels": {"mood": True}}]], "line 1: label of an unknown tag 'mood'"),
+        ([[{"prompt": "a", "labels": {"mood": None, "ocr": True}}]], "line 1: label of an unknown tag 'mood'"),
+        ([[{"prompt": "a", "labels": {"ocr": True}}] * 2], "occurs twice"),
+        (
+            [[{"prompt": "a", "labels": {"ocr": True}}], [{"prompt": "a", "labels": {"ocr": False}}]],
+            "give each item one",
+        ),
+        (
+            [[{"id": "x", "prompt": "a", "ocr": True}], [{"id": "y", "ocr": True}]],
+            "1 of 2 ids are of no prompt in these",
+        ),
+        ([[{"id": "x", "prompt": "a", "ocr": True, "made_with": "perhaps"}]], "made_with is 'perhaps'"),
+        ([[{"id": "x", "ocr": True}]], "a provider needs prompts"),
+        ([[{"id": "x", "prompt": "a", "images": ["none.png"], "ocr": True}]], "image 'none.png' cannot be read"),
+    ],
+)
+def test_a_file_of_labels_that_cannot_be_used_is_one_line_and_nobody_is_asked(
+    files, told, refused, openai_server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    written = [_write(tmp_path / f"{n}.jsonl", rows) for n, rows in enumerate(files)]
+    assert told in refused("tags", "evaluate", "--provider", "categories=openai", *written)
+    assert openai_server.requests == [] and not (tmp_path / "tag-answers").exists()
+
+
+def test_sides_that_are_no_sides_are_one_line(refused, tmp_path):
+    labels = _write(tmp_path / "l.jsonl", [{"prompt": "a", "question_category": "x"}])
+    assert "1 sides are given" in refused("tags", "evaluate", "embedded")
+    assert "--signal 'taxonomy'" in refused("tags", "evaluate", labels, "--signal", "taxonomy")
 
 
 def test_two_files_of_labels_need_no_documents(curate, tmp_path):

@@ -1,10 +1,11 @@
 """What the stand-in author asks is about its aspect, right by the drawn image, and harder at a harder level.
 
-The subject of a question, its steps and its answer are found here by other rules than the author's: by the words, and by
-the coordinates of the things.
+The subject of a question, its steps and its answer are found here by other rules than the author's: by the words, and
+by the coordinates of the things.
 """
 
 import re
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -38,8 +39,8 @@ SUBJECTS = (
 )
 """Words of a question -> its subject; the first that fits."""
 FACTS = (
-    "further to the left than", "further to the right than", "higher up than", "lower down than", "furthest to the left",
-    "furthest to the right", "highest up", "lowest down", "to the left of", "to the right of", "above", "below",
+    "further to the left than", "further to the right than", "higher up than", "lower down than",
+    "furthest to the left", "furthest to the right", "highest up", "lowest down", "to the left of", "to the right of", "above", "below",
     "seen from", "which side", "the most", "the fewest", "which setting", "which time", "scene set",
     *sorted(PLACES, key=len, reverse=True), *map(plural, KINDS),
 )  # fmt: skip
@@ -110,7 +111,7 @@ def truth(scene, question):
         if "stands" in asked:
             beside = [str(getattr(named[2], name))] if len(named) > 2 else []
             return [" and ".join([str(getattr(g, name)), *beside]) for g in chosen]
-        places = [place for place in re.findall(r"is ((?:at|on|in) the [a-z ]+)", asked)]
+        places = re.findall(r"is ((?:at|on|in) the [a-z ]+)", asked)
         shown = [next(g for g in scene.groups if g.place == place) for place in places] or named
         return [" and ".join(str(getattr(g, name)) for g in shown)]
     if about == "Relations":
@@ -190,7 +191,7 @@ def test_every_level_asks_what_no_other_does_in_more_steps(capability):
             assert by_level["hard"], "a hard image has a hard question"
             assert not by_level["hard"] & by_level["medium"] and not by_level["medium"] & by_level["easy"]
             fewest = [{steps(question) for question in by_level[level]} for level in ("easy", "medium", "hard")]
-            assert all(max(low) < min(high) for low, high in zip(fewest, fewest[1:], strict=False) if low and high)
+            assert all(max(low) < min(high) for low, high in pairwise(fewest) if low and high)
 
 
 @pytest.mark.parametrize("capability", ["basic", "spatial", "reasoning"])

@@ -63,8 +63,8 @@ class SceneAuthor:
             )
             reason = f"{', '.join(able) or 'nothing'}{f' ({others})' if others else ''}"
             return (
-                f"the embedded author can ask about {len(able)} general aspects of {name!r} {at}, not {wanted.general}: "
-                f"{reason}; set generate.general or generate.levels, or {told}"
+                f"the embedded author can ask about {len(able)} general aspects of {name!r} {at}, not "
+                f"{wanted.general}: {reason}; set generate.general or generate.levels, or {told}"
             )
         if len(scopes := _scopes(wanted)) < wanted.fine:
             return (

@@ -1,7 +1,7 @@
 """Questions about scenes in fixed words, and their answers by a scene: of the grammar, or as read from pixels.
 
-Each form asks for one kind of fact at one level: a medium question needs two, a hard one is found in several steps, such
-as by two relations at once. So no level's question is another's in the same words.
+Each form asks for one kind of fact at one level: a medium question needs two, a hard one is found in several steps,
+such as by two relations at once. So no level's question is another's in the same words.
 """
 
 import re
