@@ -40,7 +40,8 @@ SUBJECTS = (
 """Words of a question -> its subject; the first that fits."""
 FACTS = (
     "further to the left than", "further to the right than", "higher up than", "lower down than",
-    "furthest to the left", "furthest to the right", "highest up", "lowest down", "to the left of", "to the right of", "above", "below",
+    "furthest to the left", "furthest to the right", "highest up", "lowest down", "to the left of", "to the right of",
+    "above", "below",
     "seen from", "which side", "the most", "the fewest", "which setting", "which time", "scene set",
     *sorted(PLACES, key=len, reverse=True), *map(plural, KINDS),
 )  # fmt: skip
