@@ -5,19 +5,23 @@ Images are `photos` and `mathv` of the data that `tests/places.py` names.
 
 import dataclasses
 import io
+import re
 from dataclasses import replace
 from random import Random
 
 import matplotlib.figure
 import numpy as np
+import PIL.Image
 import pytest
 
 from tasks.demo import drawings
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.embedded import labels
+from tasks.providers.embedded.known_tags import KnownTags
 from tasks.providers.embedded.labels import NearestPlace, WordsAndLayout
 from tasks.signals.loose_files import document_of
+from tasks.signals.rules.texts import code
 from tests.places import DATA, ROOT, needs_data
 
 
@@ -199,10 +203,79 @@ def _told_in_docs(tag):
     return [yes for yes, _ in lines], [no for _, no in lines]
 
 
-def test_the_shown_cases_of_entity_recognition_are_tagged_as_they_say(tagger, document):
-    yes, no = _told_in_docs("entity_recognition")
+OF_PROMPT = ("captioning", "creative_writing", "entity_recognition", "humor")
+TOLD = (
+    "captioning",
+    "creative_writing",
+    "diagram",
+    "entity_recognition",
+    "homework",
+    "humor",
+    "ocr",
+    "refusal",
+    "code",
+)
+SEEN_IN = {
+    "a photograph": {"flat_fraction": 0.1, "colour_count": 400, "text_area_fraction": 0.03},
+    "a page": {"text_area_fraction": 0.4},
+}
+"""Kind of picture -> its layout; others are drawn."""
+
+
+def _drawn(name):
+    """The picture that the docs name, drawn; None for one that nothing here draws."""
+    drawing = {
+        "a bar chart": drawings.bar_chart, "a flow chart": drawings.flow_chart,
+        "a triangle with letters and measures": drawings.right_triangle, "a photograph of hills": drawings.landscape,
+        "a page of text": drawings.text_page, "a receipt": drawings.receipt, "a road sign": drawings.street_sign,
+    }.get(name)  # fmt: skip
+    if drawing:
+        return drawing(Random(7)).image
+    if name != "a line plot with axes":
+        return None
+    figure, sink = matplotlib.figure.Figure(figsize=(5, 4)), io.BytesIO()
+    figure.subplots().plot([1, 2, 3, 4], [1, 4, 2, 3], label="a")
+    figure.savefig(sink, format="png")
+    return PIL.Image.open(sink).convert("RGB")
+
+
+def _said_of(tagger, document, tag, case):
+    """What the embedded provider says of one case of the docs; `tagger` is one of categories."""
+    if tag == "refusal":
+        return Providers()["refusal"].refuses([case])[0]
+    if tag == "code":
+        return code(case.strip("`")).is_code
+    if tag in OF_PROMPT:
+        return getattr(tagger.tag([document(case)])[0], tag)
+    if tag == "diagram":
+        if (image := _drawn(case)) is None:
+            return None
+        sink = io.BytesIO()
+        image.save(sink, "PNG")
+        shown = document_of("d", "What is this?", [open_image(sink.getvalue())], Providers(), False)
+        return tagger.tag([shown])[0].diagram
+    if tag == "homework":
+        quoted = re.fullmatch('"(.+)"', case)
+        return tagger.tag([_showing(document, "What is this?", quoted[1])])[0].homework if quoted else None
+    prompt, kind, read = re.fullmatch(r"(.+) \((.+?): (.+)\)", case).groups()
+    shown = _showing(document, prompt, "" if read == "nothing" else read, **SEEN_IN.get(kind, {}))
+    return tagger.tag([shown])[0].ocr
+
+
+@pytest.mark.parametrize("tag", TOLD)
+def test_the_cases_of_the_docs_are_tagged_as_they_say_or_null(tag, document):
+    yes, no = _told_in_docs(tag)
     assert len(yes) == len(no) == 5
-    said = [tags.entity_recognition for tags in tagger.tag([document(prompt) for prompt in (*yes, *no)])]
+    tagger = KnownTags()
+    wrong = [case for case in yes if _said_of(tagger, document, tag, case) is False]
+    wrong += [case for case in no if _said_of(tagger, document, tag, case) is True]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("tag", OF_PROMPT)
+def test_the_rules_of_what_a_prompt_asks_know_the_cases_of_the_docs(tag, tagger, document):
+    yes, no = _told_in_docs(tag)
+    said = [getattr(tags, tag) for tags in tagger.tag([document(prompt) for prompt in (*yes, *no)])]
     assert said == [True] * 5 + [False] * 5
 
 

@@ -33,7 +33,9 @@ def store(tmp_path_factory) -> Store:
     from schemas.items.conversation import Conversation
 
     settings = settings_for(tmp_path_factory.mktemp("made"), general=1, fine=1)
-    store = decided(settings.model_copy(update={"seed": 1}))  # of some seeds one prompt is reserved for the hidden split
+    store = decided(
+        settings.model_copy(update={"seed": 1})
+    )  # of some seeds one prompt is reserved for the hidden split
     measure_clean(store, [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()])
     policy = load_policy("public_release")
     decided_by = store.read("decisions", ["policy_hash"])["policy_hash"][0]
