@@ -244,7 +244,7 @@ def _said_of(tagger, document, tag, case):
     if tag == "refusal":
         return Providers()["refusal"].refuses([case])[0]
     if tag == "code":
-        return code(case.strip("`")).is_code
+        return code(case.strip("`").replace("⏎", "\n")).is_code
     if tag in OF_PROMPT:
         return getattr(tagger.tag([document(case)])[0], tag)
     if tag == "diagram":
