@@ -3,7 +3,8 @@
     python -m benchmarks.prompts_by_readers [DATA --labels FILE]
 
 With `--labels`, the labelled prompts below the folder of shared data are written for `curate tags evaluate`: the tags
-that a prompt decides, with `made_with` for the half that rules were worked on with. They are others' texts: commit none.
+that a prompt decides, with `made_with` for the half that rules were worked on with. They are others' texts: commit
+none.
 
 `prompts_by_readers.csv` has no text: `id` is the SHA-256 of the prompt. What columns mean is in the .md beside it. A
 prompt is of the half of `tag_labels.py` that its items are of: the tuning half, which served to make examples, if any

@@ -122,7 +122,7 @@ class TagAgreement(Row):
     """Cohen's kappa (1960), agreement beyond chance; percentile bootstrap over items."""
 
 
-class Seen(StrEnum):
+class SeenBefore(StrEnum):
     """Whether those who made the embedded rules had the labelled material in sight."""
 
     SEEN = "seen"
@@ -130,11 +130,11 @@ class Seen(StrEnum):
 
 
 class TagFigures(Row):
-    """What a tagger finds of one tag on labelled material of one kind."""
+    """Figures of a tagger on one tag and labelled material of one kind."""
 
     tag: str
     """The tag."""
-    material: Seen
+    material: SeenBefore
     """seen: the embedded rules were made with it; unseen: they were not."""
     items: int
     """Labelled items that the tagger answered, also with null."""
@@ -149,7 +149,7 @@ class TagFigures(Row):
 
 
 class TaggingCost(Row):
-    """What asking a tagger took."""
+    """Cost and time of asking a tagger."""
 
     service: str
     """The paid service; empty for a model in this process."""

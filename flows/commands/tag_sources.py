@@ -99,7 +99,7 @@ class TagSides:
                 lacking = missing(store, signal_of(self.signal, side.providers), self.wanted)
                 documents = stored_documents(store, self.kept, self.signal, side.providers).load(lacking)
             elif self.answers and (Path(self.answers) / "tables").is_dir():
-                known = answer_ids(self.documents)
+                known = by_answer_id(self.documents)
                 lacking = missing(Store.existing(self.answers), signal_of(self.signal, side.providers), known)
                 documents = [known[each] for each in lacking]
             found.append(estimate_tags(side.told, documents, self.signal, side.providers, prices, count))
@@ -134,7 +134,7 @@ class TagSides:
                 documents = stored_documents(held, self.kept, self.signal, asked.providers)
                 said, done = of_store(held, documents.load, wanted=self.wanted)
         elif self.answers and asked.providers.paid([self.signal]):
-            known = answer_ids(self.documents)
+            known = by_answer_id(self.documents)
             with writing(self.answers) as held:
                 by_answer, done = of_store(held, lambda ids: [known[each] for each in ids], wanted=list(known))
             said = {
@@ -186,7 +186,7 @@ def are_labels(names: Sequence[str]) -> bool:
     return len(files) == len(names) and (len(files) != 2 or any(has_prompts(file) for file in files))
 
 
-def answer_ids(documents: Iterable[Document]) -> dict[str, Document]:
+def by_answer_id(documents: Iterable[Document]) -> dict[str, Document]:
     """The id under which an answer about a document of a file is kept -> the document."""
     return {answer_id_of(document): document for document in documents}
 

@@ -64,13 +64,13 @@ def evaluate(
     from flows.commands.estimate import print_estimates, tokens_in
     from flows.commands.tag_sources import are_labels, labels_to_evaluate, sides_to_compare
     from tasks.runtime.budget import check_prices, ledger, load_prices, one_ledger
-    from tasks.signals.tag_evaluation import agreements, disagreements, figures, labels_of_signal
+    from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal, tag_figures
 
     one_provider = are_labels(sides)
     if one_provider:
         if len(prompts or ()) > 1:
             raise BadInput(f"--prompts is given {len(prompts or ())} times; one provider has one folder")
-        compared = labels_to_evaluate(sides, (prompts or [None])[0], signal, documents, answers, settings)
+        compared = labels_to_evaluate(sides, prompts[0] if prompts else None, signal, documents, answers, settings)
     elif len(sides) == 2:
         compared = sides_to_compare(sides, prompts or (), signal, documents, answers, sample, settings)
     else:
@@ -92,7 +92,7 @@ def evaluate(
         note(f"FAILED {failure}: {count}")
     tags = [tag for tag in labels_of_signal(signal) if any(tag in label for label in said.reference.values())]
     if one_provider:
-        _print_figures(figures(said.tagger, said.reference, tags, compared.made_with), as_json)
+        _print_figures(tag_figures(said.tagger, said.reference, tags, compared.made_with), as_json)
         service = getattr(compared.asked[0].providers[signal], "service", "") if compared.asked[0] else ""
         _print_cost(_cost(service, said.asked, use.get(service, Use()), prices, seconds), as_json)
         return
@@ -115,8 +115,8 @@ def _print_figures(rows: Iterable[TagFigures], as_json: bool) -> None:
     shown = dict[str, dict[str, object]]()
     for row in rows:
         unknown = "-" if row.not_known is None else f"{row.not_known:.2f}"
-        cells = {"n": row.items, "true": row.true, "null": unknown}
-        cells |= {name: _in_words(getattr(row, name)) for name in ("precision", "recall")}
+        cells = {"true": f"{row.true:,} of {row.items:,}", "null": unknown}
+        cells |= {name: _in_words(getattr(row, name), 2) for name in ("precision", "recall")}
         shown.setdefault(row.tag, {"tag": row.tag}).update(
             {f"{name} {row.material}": each for name, each in cells.items()}
         )
@@ -165,8 +165,10 @@ def _print_evaluation(rows: Sequence[TagAgreement], differ: Sequence[TagDisagree
         print(f"  {each.tag}: {each.tagger} / {each.reference}  {each.item}  {each.prompt}")
 
 
-def _in_words(share: Share) -> str:
-    return "-" if share.value is None else f"{share.value:.3f} [{share.ci95_low:.3f}, {share.ci95_high:.3f}]"
+def _in_words(share: Share, digits: int = 3) -> str:
+    if share.value is None:
+        return "-"
+    return f"{share.value:.{digits}f} [{share.ci95_low:.{digits}f}, {share.ci95_high:.{digits}f}]"
 
 
 @takes("store", "providers", "prompts")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.tables import SIGNALS
-from schemas.tags import Seen, Share, TagAgreement, TagDisagreement, TagFigures
+from schemas.tags import SeenBefore, Share, TagAgreement, TagDisagreement, TagFigures
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.runtime.progress import Measured, progress
@@ -53,7 +53,7 @@ def spoken_in_store(
     """
     made = signal_of(signal, providers)
     asked = missing(store, made, wanted)
-    if providers.paid([signal]):
+    if made.model is not None:
         done = measure_paid(store, [Asked(made, made.model, asked, load)], None, now)
     else:
         with progress(f"{signal} by {made.provider}", len(asked)) as advance:
@@ -77,16 +77,18 @@ def agreements(
     return [_agreement(tag, *_decided(tagger, reference, tag), bootstraps, seed) for tag in tags]
 
 
-def figures(tagger: Labels, reference: Labels, tags: Sequence[str], made_with: Container[str]) -> Iterator[TagFigures]:
-    """What a tagger finds of each tag, on items that the embedded rules were made with and on others.
+def tag_figures(
+    tagger: Labels, reference: Labels, tags: Sequence[str], made_with: Container[str]
+) -> Iterator[TagFigures]:
+    """Figures of a tagger on each tag, of items that the embedded rules were made with and of others.
 
     Items that the tagger gave no answer of, and labels that are null, are not counted.
     """
-    for tag, material in product(tags, Seen):
+    for tag, material in product(tags, SeenBefore):
         pairs = [
             (tagger[item].get(tag), said[tag])
             for item, said in reference.items()
-            if item in tagger and said.get(tag) is not None and (item in made_with) is (material is Seen.SEEN)
+            if item in tagger and said.get(tag) is not None and (item in made_with) is (material is SeenBefore.SEEN)
         ]
         hits, true = pairs.count((True, True)), sum(label is True for _, label in pairs)
         yield TagFigures(

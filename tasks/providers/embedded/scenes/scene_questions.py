@@ -82,7 +82,7 @@ def _check(
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a scene answers to a question."""
+    """Answer of a scene to a question."""
 
     values: tuple[str, ...]
     """One, or two for a question with two parts."""
@@ -91,7 +91,7 @@ class _Answer:
 
 
 Filling = str | Group
-"""What stands in a gap of a form: words of the grammar, or the things that a noun names."""
+"""Content of a gap of a form: words of the grammar, or the things that a noun names."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class _Form:
     """A question with gaps: `{a}` to `{c}` are things, `{r}` and `{q}` relations, other letters as in `_WORDS`."""
 
     kind: str
-    """What it asks for; empty for one that only images are checked with."""
+    """Kind of fact that it asks for; empty for one that only images are checked with."""
     level: str
     """The level that asks it."""
     words: str
     domain: str
-    """What its options are, as in `_options`."""
+    """Set of its options, as in `_options`."""
     answer: Callable[..., _Answer | None]
     """Called with the scene and what is in each gap; null where the scene has not exactly one right answer."""
 
@@ -329,7 +329,7 @@ def _sizes_by_two(scene: Scene, r: str, a: Group, q: str, b: Group, c: Group) ->
 
 
 def _one_by_two(name: str) -> Callable[..., _Answer | None]:
-    """What answers with an attribute of the one thing that has two relations."""
+    """Function that answers with an attribute of the one thing that has two relations."""
     return lambda scene, r, a, q, b: _found_by_place(scene, _told(name, _by_two(scene, r, a, q, b)))
 
 
