@@ -150,8 +150,8 @@ class TagSides:
 
 
 def sides_to_compare(
-    names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, answers: str, sample: int,
-    settings: Settings,
+    names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, sample: int, settings: Settings,
+    answers: str = "",
 ) -> TagSides:  # fmt: skip
     """Tagger and reference, with none, one or two folders of prompts.
 

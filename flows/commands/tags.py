@@ -72,7 +72,7 @@ def evaluate(
             raise BadInput(f"--prompts is given {len(prompts or ())} times; one provider has one folder")
         compared = labels_to_evaluate(sides, prompts[0] if prompts else None, signal, documents, answers, settings)
     elif len(sides) == 2:
-        compared = sides_to_compare(sides, prompts or (), signal, documents, answers, sample, settings)
+        compared = sides_to_compare(sides, prompts or (), signal, documents, sample, settings, answers)
     else:
         raise BadInput(f"{len(sides)} sides are given; give files of labels, or a tagger and a reference")
     prices = load_prices(settings.prices)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from random import Random
 
+import PIL.Image
 import pytest
 
 from schemas.items.decision import Decision
@@ -116,8 +117,6 @@ def test_two_sets_of_prompts_or_two_models_are_compared_after_their_cost_and_ask
 
 
 def test_loose_prompts_with_images_need_no_store(curate, tmp_path):
-    import PIL.Image
-
     PIL.Image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
     items = _write(tmp_path / "items.jsonl", [{"id": "a", "prompt": "Describe this image.", "images": ["red.png"]}])
     labels = tmp_path / "people.csv"
@@ -193,7 +192,33 @@ def test_a_provider_is_held_against_labels_on_seen_and_unseen_lines_with_cost_an
     assert "precision seen" in out and "recall unseen" in out and "cost: $0.0000" in out and "seconds" in out
 
 
-def test_a_killed_evaluation_pays_for_no_answer_twice(curate, openai_server, tmp_path, monkeypatch):
+def test_the_recommended_provider_is_asked_once_a_tag_with_a_picture_and_answers_are_kept(
+    curate, openai_server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    PIL.Image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
+
+    def answer(request):
+        (tag,) = request["response_format"]["json_schema"]["schema"]["properties"]
+        return completed(json.dumps({tag: tag == "captioning"}))
+
+    openai_server.answer(Reply(answer))
+    lines = [
+        {"prompt": f"Describe picture {n}.", "image": "red.png", "labels": {"captioning": n < 2, "diagram": False}}
+        for n in range(3)
+    ]
+    labels = _write(tmp_path / "labels.jsonl", lines)
+    for calls in (3 * len(TAGS), 0):
+        before = len(openai_server.requests)
+        code, out, err = curate("tags", "evaluate", "--provider", "categories=openai_each_tag", labels, "--json")
+        assert (code, len(openai_server.requests) - before) == (0, calls), err
+        unseen = {row["tag"]: row for row in _json(out) if row.get("material") == "unseen"}
+        assert (unseen["captioning"]["precision"]["value"], unseen["captioning"]["recall"]["value"]) == (2 / 3, 1.0)
+        assert unseen["diagram"]["items"] == 3 and unseen["diagram"]["precision"]["value"] is None
+    assert not any(file.suffix in (".png", ".jpg") for file in (tmp_path / "tag-answers").rglob("*"))
+
+
+def test_an_evaluation_that_fails_half_way_pays_for_no_answer_twice(curate, openai_server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     limit = [5]
 
