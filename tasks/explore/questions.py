@@ -28,7 +28,7 @@ from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import RELEASED_TABLES, table_of
 from tasks.runtime.untrusted import one_line
-from tasks.storage.database import engine_errors, lock, new_connection
+from tasks.storage.database import engine_errors, lock, temporary_connection
 from tasks.storage.engine import ScannedRows, needed_names, view_comments, view_queries, whole_stream
 from tasks.storage.parquet import read_parquet_groups
 
@@ -263,15 +263,15 @@ class OfAskedRelease:
                     raise reading_errors[0] from None
                 raise
 
-        connection = new_connection(self)
-        lock(connection)
         columns = (each.name for name in statement.names for each in self.columns(name))
-        with sql_errors(lambda: columns), errors():
-            for name in statement.names:
-                connection.register(name, _ReleasedRows(self._files[name], reading_errors.append))
-            batches = connection.sql(statement.inside).to_arrow_reader(ROWS_AT_ONCE)
-        with sql_errors(lambda: columns):
-            yield from whole_stream(batches, errors)
+        with temporary_connection() as connection:
+            lock(connection)
+            with sql_errors(lambda: columns), errors():
+                for name in statement.names:
+                    connection.register(name, _ReleasedRows(self._files[name], reading_errors.append))
+                batches = connection.sql(statement.inside).to_arrow_reader(ROWS_AT_ONCE)
+            with sql_errors(lambda: columns):
+                yield from whole_stream(batches, errors)
 
 
 class _ReleasedRows(ScannedRows):

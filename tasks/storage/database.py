@@ -1,15 +1,15 @@
 """An empty DuckDB with the limits that the settings give it, and its errors in one line each.
 
-In: the settings' `memory_gb` and `spill_gb`. Out: a connection whose temporary folder goes with its owner
-(`new_connection`). To order rows, DuckDB holds 122,880 of them whole, whatever their size: order ids and numbers of
-rows in it, and no texts. A further error of DuckDB or of the disk is a case in `_in_one_line`.
+In: the settings' `memory_gb` and `spill_gb`, and a folder of `TMPDIR` (`new_folder`). Out: a connection
+(`new_connection`), or one whose folder goes with it (`temporary_connection`). To order rows, DuckDB holds 122,880 of
+them whole, whatever their size: order ids and numbers of rows in it, and no texts. A further error of DuckDB or of the
+disk is a case in `_in_one_line`.
 """
 
 import errno
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,16 +23,13 @@ _NO_ROOM_WORDS = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT,
 """Words in errors about a folder without room."""
 
 
-def new_connection(owner: object) -> duckdb.DuckDBPyConnection:
-    """A connection to an empty database in memory, whose temporary files go with `owner`.
-
-    What exceeds the memory limit is spilled to `TMPDIR`. Raises StoreUnwell where that cannot be written to.
-    """
+def new_connection(folder: str) -> duckdb.DuckDBPyConnection:
+    """A connection to an empty database in memory; what exceeds the memory limit is spilled to the folder."""
     with engine_errors():
         connection = duckdb.connect(
             ":memory:",
             config={
-                "temp_directory": temporary_folder(owner, "curate-join-"),
+                "temp_directory": folder,
                 # With one thread, a query gives its rows in the same order each time; every thread would also need
                 # its own share of the memory.
                 "threads": 1,
@@ -55,11 +52,20 @@ def lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def temporary_folder(owner: object, prefix: str) -> str:
-    """A new folder in `TMPDIR`, which is deleted with the object."""
-    folder = tempfile.mkdtemp(prefix=prefix)
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def new_folder() -> str:
+    """A new folder in `TMPDIR`. Raises StoreUnwell where that cannot be written to."""
+    with engine_errors():
+        return tempfile.mkdtemp(prefix="curate-join-")
+
+
+@contextmanager
+def temporary_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A new connection, whose folder is deleted at the end."""
+    folder = new_folder()
+    try:
+        yield new_connection(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

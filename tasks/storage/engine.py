@@ -2,17 +2,21 @@
 
 In: a query over the tables of `schemas.tables` and the views of `views.sql`, and values for its `$names`; a value that
 is a polars frame is a table of that name, and so is, for `batches`, an iterator of frames. Out: a polars frame
-(`Engine.ask`), or frames of bounded size (`Engine.batches`). DuckDB opens no file itself: it asks for the columns that
+(`ask`), or frames of bounded size (`batches`). DuckDB opens no file itself: it asks for the columns that
 it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A join is done as it is
 written: the left side streams, the right side is held in memory, so texts belong to the left. A new view is a statement
 with one comment in `views.sql`.
 """
 
+import os
 import re
+import shutil
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -29,113 +33,139 @@ from pyarrow.fs import LocalFileSystem
 from schemas.errors import BadInput, StoreUnwell
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.runtime.memory import Limits, limits
 from tasks.storage.content_id import text_id
-from tasks.storage.database import engine_errors, lock, new_connection
+from tasks.storage.database import engine_errors, lock, new_connection, new_folder
 from tasks.storage.parquet import frame_types
 
 if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 ASK_BYTES = 256 * 1024 * 1024
-"""Largest result of `Engine.ask`."""
+"""Largest result of `ask`."""
 VIEWS_FILE = Path(__file__).with_name("views.sql")
 _VIEW = re.compile(r"(?P<comment>(?:^-- .*\n)+)^CREATE VIEW (?P<name>\w+) AS\n(?P<query>(?s:.*?));\n", re.MULTILINE)
 _MACRO = re.compile(r"^CREATE MACRO .*?;\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
 
 
-class Engine:
-    """Answers questions to the store that holds it."""
+def ask(store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
+    """All rows of a query.
 
-    def __init__(self) -> None:
-        self._shared: weakref.ref[_Database] | None = None
-        """The database of the questions that are open; it ends with the last of them. It is never pickled."""
+    If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where the
+    rows take more than ASK_BYTES or `memory_gb` is too little for the query, and StoreUnwell for a damaged part or a
+    full temporary folder; also TypeError for a value that is an iterator, which could not be read again.
+    """
+    if any(isinstance(value, Iterator) for value in values.values()):
+        raise TypeError("an iterator of frames is a value for `batches` alone")
+    parts = _listed_parts(store, query)
+    try:
+        return _whole(_Question(store, query, values, parts))
+    except StoreUnwell:
+        later_parts = _listed_parts(store, query)
+        if later_parts == parts:
+            raise
+        return _whole(_Question(store, query, values, later_parts))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_shared": None}
 
-    def ask(self, store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
-        """All rows of a query.
+def batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
+    """The rows of a query, at most `rows` at a time, in at least one frame; raises as `ask` does.
 
-        If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where
-        the rows take more than ASK_BYTES or `memory_gb` is too little for the query, and StoreUnwell for a damaged part
-        or a full temporary folder; also TypeError for a value that is an iterator, which could not be read again.
-        """
-        if any(isinstance(value, Iterator) for value in values.values()):
-            raise TypeError("an iterator of frames is a value for `batches` alone")
-        parts = _listed_parts(store, query)
-        try:
-            return self._whole(_Question(store, query, values, parts))
-        except StoreUnwell:
-            later_parts = _listed_parts(store, query)
-            if later_parts == parts:
-                raise
-            return self._whole(_Question(store, query, values, later_parts))
+    Raises also for a part that was replaced meanwhile. A value that is an iterator of frames is a table whose rows the
+    query may read once; with ORDER BY, for example, rows are sorted that are more than memory holds.
+    """
+    for batch in arrow_batches(store, query, rows, values):
+        yield _frame(batch)
 
-    def batches(self, store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-        """The rows of a query, at most `rows` at a time, in at least one frame; raises as `ask` does.
 
-        Raises also for a part that was replaced meanwhile. A value that is an iterator of frames is a table whose rows
-        the query may read once; with ORDER BY, for example, rows are sorted that are more than memory holds.
-        """
-        for batch in self.arrow_batches(store, query, rows, values):
-            yield _frame(batch)
+def arrow_batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """The rows of `batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
+    question = _Question(store, query, values, _listed_parts(store, query))
+    with question.errors():
+        reader = question.run().to_arrow_reader(rows)
+    yield from whole_stream(reader, question.errors)
 
-    def arrow_batches(
-        self, store: "Store", query: str, rows: int, values: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of `batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
-        question = _Question(store, query, values, _listed_parts(store, query))
-        with question.errors():
-            batches = question.run_on(self._database()).to_arrow_reader(rows)
-        yield from whole_stream(batches, question.errors)
 
-    @contextmanager
-    def kept_open(self) -> Iterator[None]:
-        """Keeps the database for the questions inside: a new one takes longer than a question about one item."""
-        database = self._database()
-        yield
-        del database
+def _whole(question: "_Question") -> pl.DataFrame:
+    with question.errors():
+        reader = question.run().to_arrow_reader()
+        rows, size_bytes = list[pa.RecordBatch](), 0
+        for batch in reader:
+            rows.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes > ASK_BYTES:
+                raise BadInput(
+                    f"the answer to a question to store {question.store.root!r} has rows of more than "
+                    f"{ASK_BYTES / 1e6:.0f} MB; ask for fewer columns or rows, or read them with `batches`"
+                )
+        return _frame(pa.Table.from_batches(rows, reader.schema))
 
-    def _whole(self, question: "_Question") -> pl.DataFrame:
-        with question.errors():
-            reader = question.run_on(self._database()).to_arrow_reader()
-            batches, size_bytes = list[pa.RecordBatch](), 0
-            for batch in reader:
-                batches.append(batch)
-                size_bytes += batch.nbytes
-                if size_bytes > ASK_BYTES:
-                    raise BadInput(
-                        f"the answer to a question to store {question.store.root!r} has rows of more than "
-                        f"{ASK_BYTES / 1e6:.0f} MB; ask for fewer columns or rows, or read them with `batches`"
-                    )
-            return _frame(pa.Table.from_batches(batches, reader.schema))
 
-    def _database(self) -> "_Database":
-        database = None if self._shared is None else self._shared()
-        if database is None:
-            database = _Database()
-            self._shared = weakref.ref(database)
-        return database
+class _Place(NamedTuple):
+    """What a database is made for: under other limits, or with another `TMPDIR`, a question needs another one."""
+
+    limits: Limits
+    temporary: str
+
+
+@dataclass
+class _EmptyDuckDB:
+    """A DuckDB without rows, and the folder for what it spills."""
+
+    folder: str
+    is_sound: bool = True
+    """Whether no question failed on it."""
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        connection = new_connection(self.folder)
+        connection.create_function("text_id", _text_ids, [VARCHAR], VARCHAR, type=ARROW)
+        # DuckDB cannot know how many rows a table has here, and would hold the texts of either side of a join. As joins
+        # are written, the left side streams and the right side is held.
+        connection.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")
+        for macro in _macros():
+            connection.execute(macro)
+        lock(connection)
+        return connection
 
 
 class _Database:
-    """An empty DuckDB, whose one memory limit and temporary folder all open questions to a store share."""
+    """An empty DuckDB, whose one memory limit and temporary folder all open questions of the process share.
 
-    def __init__(self) -> None:
-        # The temporary folder is deleted with this object.
-        self._connection = new_connection(self)
-        self._connection.create_function("text_id", _text_ids, [VARCHAR], VARCHAR, type=ARROW)
-        # DuckDB cannot know how many rows a table has here, and would hold the texts of either side of a join. As joins
-        # are written, the left side streams and the right side is held.
-        self._connection.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")
-        for macro in _macros():
-            self._connection.execute(macro)
-        lock(self._connection)
+    The folder is deleted with the last of them. The DuckDB is kept for the next: making one takes longer than most
+    questions.
+    """
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own for a question: a second question on one would end the rows of the first."""
-        return self._connection.cursor()
+    def __init__(self, place: _Place) -> None:
+        self.empty = _idle.pop(place, None) or _EmptyDuckDB(new_folder())
+        Path(self.empty.folder).mkdir(mode=0o700, exist_ok=True)
+        weakref.finalize(self, _end, place, self.empty)
+
+
+_open: dict[_Place, "weakref.ref[_Database]"] = {}
+"""The database of the questions that are open."""
+_idle: dict[_Place, _EmptyDuckDB] = {}
+"""The one of the last questions; it holds no lock of another thread, so a process that is forked makes its own."""
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _end(place: _Place, empty: _EmptyDuckDB) -> None:
+    shutil.rmtree(empty.folder, ignore_errors=True)
+    _idle.clear()
+    if empty.is_sound:
+        _idle[place] = empty
+
+
+def _database() -> _Database:
+    """The database of the questions that are open, or one for the first of them."""
+    place = _Place(limits(), tempfile.gettempdir())
+    reference = _open.get(place)
+    database = None if reference is None else reference()
+    if database is None:
+        database = _Database(place)
+        _open.clear()
+        _open[place] = weakref.ref(database)
+    return database
 
 
 def _text_ids(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -159,10 +189,12 @@ class _Question:
         self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame | Iterator)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
         self._reading_error: Exception | None = None
+        self._database: _Database | None = None
 
-    def run_on(self, database: _Database) -> duckdb.DuckDBPyRelation:
+    def run(self) -> duckdb.DuckDBPyRelation:
         """Make the tables and views that the query needs, and start it. The database stays as long as this object."""
-        self._database, connection = database, database.cursor()
+        self._database = _database()
+        connection = self._database.empty.connection.cursor()  # on one connection, it would end another one's rows
         for name, rows in self._frames.items():
             if isinstance(rows, pl.DataFrame):
                 connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
@@ -186,6 +218,8 @@ class _Question:
             with engine_errors():
                 yield
         except Exception:
+            if self._database is not None:
+                self._database.empty.is_sound = False
             if self._reading_error is not None:
                 raise self._reading_error from None
             raise

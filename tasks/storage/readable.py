@@ -61,17 +61,15 @@ class ReadableStore(Store):
     def again(self, read: Callable[[], Answer]) -> Answer:
         """Result of `read`, which is called again when a part breaks, or is replaced, while it reads.
 
-        `batches` needs this: rows that it gave before a part broke cannot be taken back. Several questions about one
-        item need less time inside it.
+        `batches` needs this: rows that it gave before a part broke cannot be taken back.
         """
-        with self._asked().kept_open():
-            while True:
-                before = len(self._left_out), self._parts_gone
-                try:
-                    return read()
-                except StoreUnwell:
-                    if before == (len(self._left_out), self._parts_gone):
-                        raise
+        while True:
+            before = len(self._left_out), self._parts_gone
+            try:
+                return read()
+            except StoreUnwell:
+                if before == (len(self._left_out), self._parts_gone):
+                    raise
 
     @contextmanager
     def _sound(self, table: str, part: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import fsspec
 import polars as pl
@@ -37,9 +37,6 @@ from tasks.storage.layout import (
     with_nulls,
 )
 from tasks.storage.parquet import REQUESTS, conform, encode_parquet, frame_types, top_columns
-
-if TYPE_CHECKING:
-    from tasks.storage.engine import Engine
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 4 * 1024 * 1024, 262_144
@@ -98,7 +95,6 @@ class Store:
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
-        self._engine: Engine | None = None
 
     @classmethod
     def open(cls, root: str, any_layout: bool = False) -> Self:
@@ -138,24 +134,23 @@ class Store:
     def ask(self, query: str, **values: Any) -> pl.DataFrame:
         """The rows of a query over tables and the views of `views.sql`; `values` are its `$names` and its own tables.
 
-        Raises as `Engine.ask`.
+        Raises as `engine.ask`.
         """
-        return self._asked().ask(self, query, values)
+        from tasks.storage import engine  # it reads this class's parts
+
+        return engine.ask(self, query, values)
 
     def batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pl.DataFrame]:
-        """The rows of a query some at a time. Raises as `Engine.batches`."""
-        return self._asked().batches(self, query, rows, values)
+        """The rows of a query some at a time. Raises as `engine.batches`."""
+        from tasks.storage import engine
+
+        return engine.batches(self, query, rows, values)
 
     def arrow_batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of `batches` with DuckDB's types. Raises as `Engine.batches`."""
-        return self._asked().arrow_batches(self, query, rows, values)
+        """The rows of `batches` with DuckDB's types. Raises as `engine.batches`."""
+        from tasks.storage import engine
 
-    def _asked(self) -> "Engine":
-        from tasks.storage.engine import Engine  # it reads this class's parts
-
-        if self._engine is None:
-            self._engine = Engine()
-        return self._engine
+        return engine.arrow_batches(self, query, rows, values)
 
     def at(self, relative: str) -> str:
         """Full path of something inside the store."""
