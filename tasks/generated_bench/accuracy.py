@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
-from scipy.stats import binomtest
 
 from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AccuracyRow
@@ -115,6 +114,8 @@ def sliced(items: Sequence[GeneratedItem], slices: Collection[str]) -> Iterable[
 
 def interval(right: int, of: int) -> tuple[float | None, float | None, float | None]:
     """(share, low, high): Wilson's 95 % interval; nulls without items."""
+    from scipy.stats import binomtest  # slow to import
+
     if not of:
         return None, None, None
     found = binomtest(right, of).proportion_ci(method="wilson")

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
-import scipy.fft
 from PIL.JpegImagePlugin import JpegImageFile
 
 from tasks.images.coefficients import Recoded, recoded
@@ -159,8 +158,9 @@ _STEPS_OFF_MAX = 0.75
 """How far a coefficient of a last block may be from a repeated edge, in steps; an encoder that rounds is 0.5 off."""
 _STEP_MAX, _ROUNDING = 40, 4
 """Larger steps count as 40, so that a coarse table hides nothing; rounding inside encoders is up to 4 more levels."""
-_FREQUENCIES = scipy.fft.dct(np.eye(_BLOCK), norm="ortho", axis=0)
-"""(frequency, sample)."""
+_FREQUENCIES = np.sqrt(2 / _BLOCK) * np.cos(np.outer(np.arange(_BLOCK), 2 * np.arange(_BLOCK) + 1) * np.pi / 2 / _BLOCK)
+_FREQUENCIES[0] /= np.sqrt(2)
+"""The orthonormal discrete cosine transform of a row of samples: (frequency, sample)."""
 
 
 def holds_the_image_alone(recoded: Recoded) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 import polars as pl
-from scipy.stats import kendalltau, spearmanr
 
 from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AccuracyRow, AuditAnswer, ExaminerRow, ExaminersRow
@@ -101,6 +100,8 @@ def _rows(one: Examined, other: Examined, pairs: Mapping[str, tuple[AccuracyRow,
 
 
 def _agreement(name: str, pairs: Mapping[str, tuple[AccuracyRow, AccuracyRow]]) -> ExaminersRow:
+    from scipy.stats import kendalltau, spearmanr  # slow to import
+
     first, second = ([_share(pair[side]) for pair in pairs.values()] for side in (0, 1))
     varies = len(pairs) >= MODELS_MIN and len(set(first)) > 1 and len(set(second)) > 1
     return ExaminersRow(
