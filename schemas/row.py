@@ -19,6 +19,10 @@ class Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+class MadeRow(Row, use_attribute_docstrings=False):
+    """Base of row types that are made while the program runs: pydantic would search every caller for docstrings."""
+
+
 # Types with an Arrow type that Python's own types do not express.
 Int32 = Annotated[int, pa.int32()]
 Float32 = Annotated[float, pa.float32()]

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from pydantic import create_model, model_validator
 
 from schemas.benches.bench import FailureLabel
-from schemas.row import Row
+from schemas.row import MadeRow, Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.prompts import (
     BETWEEN,
@@ -140,7 +140,7 @@ def _about(tag: str) -> DocumentQuestion:
 
 def _answer_about(tags: Sequence[str]) -> type[Row]:
     fields: dict[str, Any] = {tag: (Categories.model_fields[tag].annotation, ...) for tag in tags}
-    return create_model("_".join(tags), __base__=Row, **fields)
+    return create_model("_".join(tags), __base__=MadeRow, **fields)
 
 
 def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
@@ -155,7 +155,7 @@ def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
         return LanguageModelTagger(model, [DocumentQuestion(prompt, _four_columns(known))], Taxonomy)
     kinds = {"question": known.question, "image": known.image}
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
-    asked = DocumentQuestion(prompt, create_model("Place", __base__=Row, **fields))
+    asked = DocumentQuestion(prompt, create_model("Place", __base__=MadeRow, **fields))
     return LanguageModelTagger(model, [asked], placed)
 
 
