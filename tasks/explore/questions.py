@@ -29,7 +29,7 @@ from tasks.release.fetched import read_manifest
 from tasks.release.registered import RELEASED_TABLES, table_of
 from tasks.runtime.untrusted import one_line
 from tasks.storage.database import engine_errors, lock, temporary_connection
-from tasks.storage.engine import ScannedRows, needed_names, view_comments, view_queries, whole_stream
+from tasks.storage.engine import ScannedRows, needed_names, schema_as_scanned, view_comments, view_queries, whole_stream
 from tasks.storage.parquet import read_parquet_groups
 
 ROWS_AT_ONCE = 2_048
@@ -279,7 +279,7 @@ class _ReleasedRows(ScannedRows):
 
     def __init__(self, paths: Sequence[Path], on_error: Callable[[Exception], None]) -> None:
         without_rows = pl.DataFrame(pq.read_schema(paths[0]).remove_metadata().empty_table())
-        super().__init__(without_rows.schema, on_error)
+        super().__init__(schema_as_scanned(without_rows.schema), on_error)
         self._paths = paths
 
     def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:

@@ -272,9 +272,7 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 class ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
     """Rows as DuckDB scans them: it takes this class for a dataset of Arrow, and calls `scanner` for a query."""
 
-    def __init__(self, types: Mapping[str, Any], on_error: Callable[[Exception], None]) -> None:
-        """`types`: name -> polars type of each column."""
-        schema = pl.DataFrame(schema=types).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    def __init__(self, schema: pa.Schema, on_error: Callable[[Exception], None]) -> None:
         super().__init__([], schema=schema)
         self._on_error = on_error
 
@@ -311,8 +309,8 @@ class ListedParts(ScannedRows):
     """
 
     def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
+        super().__init__(_columns_as_scanned(table), on_error)
         self._columns = column_types(table)
-        super().__init__(self._columns, on_error)
         self._store, self._table, self._parts = store, table, parts
 
     def _frames(self, names: Sequence[str], filter: ds.Expression | None) -> Iterator[pl.DataFrame]:
@@ -350,7 +348,7 @@ class GivenFrames(ScannedRows):
         first = next(frames, None)
         if first is None:
             raise ValueError("an iterator of frames gives at least one, which may be empty, for the columns")
-        super().__init__(first.schema, on_error)
+        super().__init__(schema_as_scanned(first.schema), on_error)
         self._given = chain([first], frames)
         self._is_scanned = False
 
@@ -376,6 +374,16 @@ class _Reading(NamedTuple):
 def _field(name: str) -> pl.Expr:
     column, _, field = name.partition(".")
     return pl.col(column).list.eval(pl.element().struct.field(field)).alias(name)
+
+
+def schema_as_scanned(types: Mapping[str, Any]) -> pa.Schema:
+    """Arrow's schema of columns, of which each name has a polars type."""
+    return pl.DataFrame(schema=types).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+
+
+@cache
+def _columns_as_scanned(table: str) -> pa.Schema:
+    return schema_as_scanned(column_types(table))
 
 
 @cache
