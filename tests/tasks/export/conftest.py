@@ -1,19 +1,24 @@
 """A release, and `curate export sft` of it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.places import contents
 from tests.small_store import make_release, small_store
 
 
 @pytest.fixture(scope="session")
-def release(tmp_path_factory) -> Path:
-    """A release. Do not write to it."""
+def release(tmp_path_factory) -> Iterator[Path]:
+    """A release, which no test may change; its store notes what was exported."""
     store = small_store(tmp_path_factory.mktemp("export"))
     make_release(store, release="1.0.0")
-    return Path(store.root) / "releases" / "1.0.0"
+    made = Path(store.root) / "releases" / "1.0.0"
+    before = contents(made)
+    yield made
+    assert contents(made) == before, "a test changed the release that all tests share"
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release
     assert "configs: []" in (tmp_path / "out/battle/README.md").read_text(encoding="utf-8")
 
 
-def test_a_release_has_the_published_columns_judge_and_metadata_beside_itself(release, exported):
+def test_a_release_has_the_published_columns_judge_and_metadata_beside_itself(release, exported, tmp_path):
     (row, *_) = pl.read_parquet(exported / "battle/data/*.parquet").to_dicts()
     ours = pl.read_parquet(release / "battle/data/*.parquet").to_dicts()[0]
     assert re.fullmatch(r"arena_user_[2-9A-HJ-NP-Za-km-z]{22}", row["judge"])
@@ -138,9 +138,9 @@ def test_a_release_has_the_published_columns_judge_and_metadata_beside_itself(re
     assert row["conv_metadata"]["sum_assistant_a_tokens"] == ours["conv_metadata"]["a"]["assistant_tokens"]
     assert set(row["conv_metadata"]["header_count_b"]) == {f"h{level}" for level in range(1, 7)}
     assert "in_bench" not in row
-    store = Store(str(release.parent.parent))
+    store = Store(str(shutil.copytree(release.parents[1], tmp_path / "store")))
     assert export_beside(store, "releases/1.0.0", Compat.VISIONARENA) == "exports/1.0.0-visionarena"
-    beside = release.parent.parent / "exports/1.0.0-visionarena"
+    beside = Path(store.at("exports/1.0.0-visionarena"))
     assert contents(beside) == contents(exported)
     withdraw_releases(store, ["1.0.0"])
     assert not beside.exists()
