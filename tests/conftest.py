@@ -23,6 +23,7 @@ from tests.places import LEFT_OUT
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("shared machine")
 
+gc.disable()  # until all is imported and collected
 gc.set_threshold(
     20_000, 20, 20
 )  # at the defaults, looking for garbage in all that is imported takes a fifteenth of the time
@@ -82,6 +83,7 @@ class _ByArena(LoadScopeScheduling):
 def pytest_collection_finish() -> None:
     """What has been imported for good is no longer searched for garbage."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

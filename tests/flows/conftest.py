@@ -24,6 +24,7 @@ import pytest
 
 from schemas.run import StageReport
 from schemas.settings import BenchSettings, Settings
+from tasks.policy.canaries import STORE as PROBES
 from tasks.storage.tables import Store
 from tests.builders import USER_KEY
 from tests.waiting import free_port, wait_until
@@ -139,6 +140,16 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("arena")
     generate_arena(folder, conversations=40, battles=30, seed=3, images_max=16)
     return folder
+
+
+def take_over_probes(settings: Settings, store: str) -> None:
+    """Copy the measured probes of one store to another: a run of a new store then measures only its own logs.
+
+    They are a dozen images and texts. The user key, if one is given, is that of both stores. Tests of probes, of kills
+    and of a fresh clone measure them.
+    """
+    known, other = Store(f"{settings.store}/{PROBES}"), Store(f"{store}/{PROBES}")
+    other.fs.put(f"{known.path}/", f"{other.path}/", recursive=True)
 
 
 def _documented(logs: Path, store: Path) -> dict[str, Any]:

@@ -21,7 +21,8 @@ _NAMES_THAT_DIFFER = re.compile(r"[0-9a-f]{20}(-\d+-\d+)?|\.\d+\.tmp|\d{8}T\d{6}
 """Names of parts with their sizes, process numbers and times."""
 _CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "os.rmdir": "rmdir"}
 _PRELOAD = [
-    "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "prefect", "prefect.flow_engine",
+    "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "schemas.run", "schemas.upkeep",
+    "schemas.asked_model", "tasks.prompts", "prefect", "prefect.flow_engine",
     "prefect.task_engine", "openai", "numba", "scipy.stats", "sklearn.linear_model", "cv2",
     "huggingface_hub", "rapidocr.main", "onnxruntime", "bpe_openai", "profanity_check.profanity_check", "datasets",
     "hdbscan", "phonenumbers", "prefect.artifacts",

@@ -26,6 +26,8 @@ from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL
 
 from tasks.demo.arena import generate_arena
+from tests.builders import USER_KEY
+from tests.flows.conftest import take_over_probes
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import make_release, small_store
 from tests.tampered_release import as_production
@@ -73,7 +75,7 @@ def environment(client, place, hub) -> dict[str, str]:
         | {
             "PREFECT_API_URL": PREFECT_API_URL.value(),
             "CURATE_CONFIG": str(place / "curate.yaml"),
-            "CURATE_USER_KEY": "a key for the store of this test",
+            "CURATE_USER_KEY": USER_KEY,
             "PREFECT_LOGGING_LEVEL": "INFO",
         }
     )
@@ -131,12 +133,13 @@ class Operated:
 
 
 @pytest.fixture(scope="module")
-def operated(client, environment, place, hub, releasable) -> Operated:
+def operated(client, environment, place, hub, releasable, backfilled) -> Operated:
     """One worker for a night and a backfill at once, and two runs that publish; then a second one.
 
     The second worker runs a new draw of the benchmark, a backfill whose days are reversed, and the runs that publish,
     which somebody has answered; nothing can be learned any more about the repository for which the answer is no.
     """
+    take_over_probes(backfilled, str(place / "store"))
     backwards = {"since": "2024-06-30", "until": "2024-06-01", "store": str(place / "untouched")}
     nightly, backfill = _ordered(client, NIGHTLY).id, _ordered(client, BACKFILL).id
     publish = client.read_deployment_by_name("publish/publish").id

@@ -7,6 +7,7 @@ import polars as pl
 
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
+from tests.flows.conftest import take_over_probes
 from tests.tasks.ingest.logs import chat, vote, write
 
 SECRETS = {
@@ -63,9 +64,10 @@ def _messages(folder: Path) -> Path:
 
 
 def test_a_night_with_one_file_of_every_kind_keeps_what_is_good_and_says_why_the_rest_is_gone(
-    prefect_server, curate, tmp_path
+    curated, curate, tmp_path
 ):
     store = tmp_path / "store"
+    take_over_probes(curated.settings, str(store))
     code, out, err = curate("ingest", "--logs", _messages(tmp_path / "rows"), "--store", store)
     assert code == 0, err
     assert "video_url" in out

@@ -11,6 +11,7 @@ import pytest
 from schemas.items.reject import REQUESTS
 from schemas.settings import Settings
 from tests.builders import USER_KEY
+from tests.flows.conftest import take_over_probes
 from tests.places import contents
 from tests.tasks.ingest.logs import chat, conv_id, write
 from tests.tasks.takedown.conftest import files_with
@@ -29,6 +30,7 @@ def stores(backfilled: Settings, tmp_path_factory) -> tuple[Path, Path]:
     by_night = tmp_path_factory.mktemp("nights") / "store"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CURATE_USER_KEY", USER_KEY)
+        take_over_probes(backfilled, str(by_night))
         for since, until in NIGHTS:
             changes = {"store": str(by_night), "since": since, "until": until, "workers": 2}
             curate(backfilled.model_copy(update=changes))

@@ -18,6 +18,7 @@ from tasks.storage.lock import Terms
 from tests.builders import USER_KEY
 from tests.counted_way import counted_way
 from tests.cut_off import cut_off_at
+from tests.flows.conftest import take_over_probes
 from tests.s3_server import s3_client, s3_here
 
 pytestmark = pytest.mark.timeout(1800)  # three runs on a machine that may be busy
@@ -83,6 +84,7 @@ def runs(backfilled: Settings) -> Runs:
     from flows.commands import main
     from flows.curate import curate
 
+    take_over_probes(backfilled, STORE)
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, _cut_off_at(CUT_AT), redirect_stderr(printed):
         patch.setattr("sys.argv", ["curate", "run", "--logs", backfilled.logs, "--store", STORE])

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import open_clip
-import torch
-
 MODEL = "curation-test-small"
 CONFIG = {
     "embed_dim": 24,
@@ -23,6 +20,9 @@ CONFIG = {
 
 def drawn_checkpoint(folder: Path, seed: int = 0) -> Path:
     """Weights as such a model begins with; open_clip knows the architecture by its name from then on."""
+    import open_clip  # with torch, five CPU seconds of each process that collects tests
+    import torch
+
     (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
     open_clip.add_model_config(folder)
     torch.manual_seed(seed)

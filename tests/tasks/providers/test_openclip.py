@@ -3,20 +3,18 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from schemas.errors import BadInput, MissingProvider
 
-pytest.importorskip("open_clip", reason="production extra")
-import open_clip
-import torch
-from safetensors.torch import save_file
+if find_spec("open_clip") is None:  # it is imported where a test uses it: every process that collects would wait
+    pytest.skip("production extra", allow_module_level=True)
 
 from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.providers.production.local.openclip import BATCH, find_checkpoint
 from tests.builders import drawn_image, image_bytes
 from tests.tasks.providers.small_clip import CONFIG, MODEL, drawn_checkpoint
 
@@ -32,6 +30,9 @@ def images():
 @pytest.fixture(scope="module")
 def plain(clip_weights, images):
     """The loop of open_clip's own page: one image and one text at a time, fp32."""
+    import open_clip
+    import torch
+
     model, prepare = open_clip.create_model_from_pretrained(MODEL, pretrained=str(clip_weights))
     tokenize = open_clip.get_tokenizer(MODEL)
     with torch.inference_mode():
@@ -54,6 +55,8 @@ def test_vectors_are_unit_vectors_and_those_of_the_plain_loop(clip, images, plai
 
 
 def test_a_vector_does_not_depend_on_its_batch_thread_or_device(clip):
+    from tasks.providers.production.local.openclip import BATCH
+
     embedder, many = clip(DEVICES="cpu,cpu,cpu"), [drawn_image(seed) for seed in range(BATCH + 6)]
     together = embedder.embed_images(many)
     with ThreadPoolExecutor(4) as pool:
@@ -64,6 +67,8 @@ def test_a_vector_does_not_depend_on_its_batch_thread_or_device(clip):
 
 
 def test_a_batch_too_large_for_the_memory_is_split(clip):
+    import torch
+
     embedder, texts = clip(), [f"text number {number}" for number in range(9)]
     whole, encode, sizes = embedder.embed_texts(texts), embedder.replicas[0].encode_text, []
 
@@ -84,6 +89,8 @@ def test_a_long_thin_image_is_embedded_without_gigabytes(clip, size):
 
 
 def test_a_vector_that_is_not_finite_is_refused(clip):
+    import torch
+
     embedder = clip()
     embedder.replicas = [replace(embedder.replicas[0], encode_text=lambda tokens: torch.full((len(tokens), 2), np.nan))]
     with pytest.raises(ValueError, match="not finite"):
@@ -99,6 +106,8 @@ def test_both_capabilities_of_a_run_share_one_model(clip):
 def test_version_names_library_model_and_digest_of_the_weights_but_not_place_device_or_precision(
     clip, clip_weights, tmp_path
 ):
+    import open_clip
+
     version = clip().version
     assert version.startswith(f"open_clip-{open_clip.__version__}-{MODEL}-")
     assert str(clip_weights) not in version
@@ -107,6 +116,10 @@ def test_version_names_library_model_and_digest_of_the_weights_but_not_place_dev
 
 
 def test_folder_with_config_and_weights_is_a_checkpoint(clip, clip_weights, tmp_path, images, plain):
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
     (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG}))
     save_file(torch.load(clip_weights), tmp_path / "open_clip_model.safetensors")
     embedder = clip(PRETRAINED=f"local-dir:{tmp_path}")
@@ -115,6 +128,8 @@ def test_folder_with_config_and_weights_is_a_checkpoint(clip, clip_weights, tmp_
 
 
 def test_a_checkpoint_that_cannot_be_had_is_told_at_once_with_the_way_out(clip, tmp_path, monkeypatch):
+    from tasks.providers.production.local.openclip import find_checkpoint
+
     with pytest.raises(MissingProvider, match=r"open_clip_config\.json"):
         clip(PRETRAINED=f"local-dir:{tmp_path}")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

