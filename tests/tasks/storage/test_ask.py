@@ -11,12 +11,14 @@ from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
+from tasks.storage.database import new_connection as connected
 from tasks.storage.engine import VIEWS_FILE, ListedParts, column_types, view_queries
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import missing_ids, outdated
@@ -290,6 +292,19 @@ def test_open_questions_share_a_temporary_folder_that_ends_with_the_last(store, 
     assert list((tmp_path / "scratch").iterdir()) == []
     assert store.ask(question, with_texts=rows).height == 5_000
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_empty_database_of_a_question_serves_the_next_of_any_store_until_one_fails(store, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("tasks.storage.engine.new_connection", lambda folder: made.append(folder) or connected(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other, given = Store.open(str(tmp_path / "other")), pl.DataFrame({"number": [1]})
+    for asked in (store, other, store):
+        assert asked.ask("SELECT number FROM given", given=given)["number"].to_list() == [1]
+    assert len(made) == 1
+    with pytest.raises(duckdb.CatalogException):
+        other.ask("SELECT number FROM given")  # what one question was given is no table of the next
+    assert store.ask("SELECT number FROM given", given=given).height == len(made) - 1 == 1
 
 
 def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):
