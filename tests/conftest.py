@@ -23,6 +23,10 @@ from tests.places import LEFT_OUT
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("shared machine")
 
+# Where it is set and `make` did not unset it, every process that a test starts would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 gc.disable()  # until all is imported and collected
 gc.set_threshold(
     20_000, 20, 20
