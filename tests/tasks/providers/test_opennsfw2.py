@@ -22,6 +22,8 @@ def one_thread():
     """Other work on the machine would make torch's threads wait for each other."""
     import torch
 
+    import tasks.providers.production.local.opennsfw2  # noqa: F401 - it says to Keras which backend it has
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
