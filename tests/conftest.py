@@ -34,7 +34,9 @@ gc.set_threshold(
 
 _TOPICS = "tests/tasks/topics/"  # what numba compiles for one of these files serves all
 _LONGEST = ("tests/flows/", _TOPICS, "tests/test_")
-_OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store", "test_operating_guide")
+_OWN_ARENAS = (
+    "test_chaos", "test_deployment", "test_nights", "test_object_store", "test_operating_guide", "test_task_runners"
+)  # fmt: skip
 _HERE = {"localhost", socket.gethostname()}
 
 
