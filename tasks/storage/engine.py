@@ -1,11 +1,11 @@
 """Questions in SQL to the tables of a store: DuckDB over views, with the rows read by `Store`.
 
 In: a query over the tables of `schemas.tables` and the views of `views.sql`, and values for its `$names`; a value that
-is a polars frame is a table of that name, and so is, for `batches`, an iterator of frames. Out: a polars frame
-(`ask`), or frames of bounded size (`batches`). DuckDB opens no file itself: it asks for the columns that
-it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A join is done as it is
-written: the left side streams, the right side is held in memory, so texts belong to the left. A new view is a statement
-with one comment in `views.sql`.
+is a polars frame is a table of that name, and so is, for `answer_in_batches`, an iterator of frames. Out: a polars
+frame (`whole_answer`), or frames of bounded size (`answer_in_batches`). DuckDB opens no file itself: it asks for the
+columns that it needs, and gets the rows of the listed parts, with every checksum verified, as Arrow batches. A join is
+done as it is written: the left side streams, the right side is held in memory, so texts belong to the left. A new view
+is a statement with one comment in `views.sql`.
 """
 
 import os
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 ASK_BYTES = 256 * 1024 * 1024
-"""Largest result of `ask`."""
+"""Largest result of `whole_answer`."""
 VIEWS_FILE = Path(__file__).with_name("views.sql")
 _VIEW = re.compile(r"(?P<comment>(?:^-- .*\n)+)^CREATE VIEW (?P<name>\w+) AS\n(?P<query>(?s:.*?));\n", re.MULTILINE)
 _MACRO = re.compile(r"^CREATE MACRO .*?;\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'"(?P<quoted>[^"]+)"|(?P<word>\w+)')
 
 
-def ask(store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
+def whole_answer(store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
     """All rows of a query.
 
     If a writer replaced a part meanwhile, the query runs once more on the new list of parts. Raises BadInput where the
@@ -68,8 +68,8 @@ def ask(store: "Store", query: str, values: Mapping[str, Any]) -> pl.DataFrame:
         return _whole(_Question(store, query, values, later_parts))
 
 
-def batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-    """The rows of a query, at most `rows` at a time, in at least one frame; raises as `ask` does.
+def answer_in_batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
+    """The rows of a query, at most `rows` at a time, in at least one frame; raises as `whole_answer` does.
 
     Raises also for a part that was replaced meanwhile. A value that is an iterator of frames is a table whose rows the
     query may read once; with ORDER BY, for example, rows are sorted that are more than memory holds.
@@ -79,7 +79,7 @@ def batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) ->
 
 
 def arrow_batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
+    """The rows of `answer_in_batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
     question = _Question(store, query, values, _listed_parts(store, query))
     with question.errors():
         reader = question.run().to_arrow_reader(rows)
@@ -102,7 +102,7 @@ def _whole(question: "_Question") -> pl.DataFrame:
 
 
 class _Place(NamedTuple):
-    """What a database is made for: under other limits, or with another `TMPDIR`, a question needs another one."""
+    """The limits and the `TMPDIR` of a database; a question under others needs another one."""
 
     limits: Limits
     temporary: str
@@ -137,15 +137,20 @@ class _Database:
     """
 
     def __init__(self, place: _Place) -> None:
-        self.empty = _idle.pop(place, None) or _EmptyDuckDB(new_folder())
-        Path(self.empty.folder).mkdir(mode=0o700, exist_ok=True)
+        kept = _idle.pop(place, None)
+        if kept is not None:
+            try:
+                Path(kept.folder).mkdir(mode=0o700)
+            except FileExistsError:  # made by somebody else, who could read what is spilled
+                kept = None
+        self.empty = kept or _EmptyDuckDB(new_folder())
         weakref.finalize(self, _end, place, self.empty)
 
 
 _open: dict[_Place, "weakref.ref[_Database]"] = {}
 """The database of the questions that are open."""
 _idle: dict[_Place, _EmptyDuckDB] = {}
-"""The one of the last questions; it holds no lock of another thread, so a process that is forked makes its own."""
+"""The one of the last questions. A forked process makes its own: a thread that it lacks may hold a lock of this one."""
 os.register_at_fork(after_in_child=_idle.clear)
 
 

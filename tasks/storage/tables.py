@@ -134,20 +134,20 @@ class Store:
     def ask(self, query: str, **values: Any) -> pl.DataFrame:
         """The rows of a query over tables and the views of `views.sql`; `values` are its `$names` and its own tables.
 
-        Raises as `engine.ask`.
+        Raises as `engine.whole_answer`.
         """
         from tasks.storage import engine  # it reads this class's parts
 
-        return engine.ask(self, query, values)
+        return engine.whole_answer(self, query, values)
 
     def batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pl.DataFrame]:
-        """The rows of a query some at a time. Raises as `engine.batches`."""
+        """The rows of a query some at a time. Raises as `engine.answer_in_batches`."""
         from tasks.storage import engine
 
-        return engine.batches(self, query, rows, values)
+        return engine.answer_in_batches(self, query, rows, values)
 
     def arrow_batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of `batches` with DuckDB's types. Raises as `engine.batches`."""
+        """The rows of `batches` with DuckDB's types. Raises as `engine.answer_in_batches`."""
         from tasks.storage import engine
 
         return engine.arrow_batches(self, query, rows, values)

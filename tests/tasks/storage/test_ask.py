@@ -305,6 +305,8 @@ def test_the_empty_database_of_a_question_serves_the_next_of_any_store_until_one
     with pytest.raises(duckdb.CatalogException):
         other.ask("SELECT number FROM given")  # what one question was given is no table of the next
     assert store.ask("SELECT number FROM given", given=given).height == len(made) - 1 == 1
+    Path(made[1]).mkdir()  # by another user, who knows the name
+    assert store.ask("SELECT number FROM given", given=given).height == len(made) - 2 == 1
 
 
 def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):
