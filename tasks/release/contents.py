@@ -294,9 +294,8 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
             yield f"{column} holds an identifier: {', '.join(sorted(kinds))}"
     for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
         said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
-        for text in said.drop_nulls().unique(maintain_order=True):
-            if kinds := personal_data(text) & forbidden:
-                yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
+        for kinds in personal_data_in(said, forbidden).values():
+            yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
 
 
 def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict[str, set[str]]]:
@@ -309,23 +308,28 @@ def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict
     found: dict[str, dict[str, set[str]]] = {}
     for name, column in texts.items():
         kinds = identifiers_in(column.drop_nulls())
-        for text in column.drop_nulls().unique(maintain_order=True) if name in _NAMES else ():
-            if data := personal_data(text) & forbidden:
-                kinds[text] = kinds.get(text, set()) | data
+        for text, data in personal_data_in(column, forbidden).items() if name in _NAMES else ():
+            kinds[text] = kinds.get(text, set()) | data
         found |= {name: kinds} if kinds else {}
     return found
 
 
 def personal_data(text: str) -> set[str]:
     """Types of personal data that patterns find in a text."""
-    return {span.type for span in without_overlaps(find_patterns(text))}
+    return {span.type for spans in find_patterns([text]) for span in without_overlaps(spans)}
+
+
+def personal_data_in(texts: pl.Series, forbidden: frozenset[str]) -> dict[str, set[str]]:
+    """Text -> types of personal data in it that are forbidden, for the texts that have any."""
+    said = texts.drop_nulls().unique(maintain_order=True).to_list()
+    types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(said))
+    return {text: kinds for text, kinds in zip(said, types, strict=True) if kinds}
 
 
 def wrong_texts(path: str, texts: pl.Series, forbidden: frozenset[str], named: str = "a text") -> Iterator[str]:
     """Problems of texts of a file that hold personal data of forbidden types."""
-    for text in texts.drop_nulls().unique(maintain_order=True):
-        if kinds := personal_data(text) & forbidden:
-            yield f"{path}: {named} holds personal data: {', '.join(sorted(kinds))}"
+    for kinds in personal_data_in(texts, forbidden).values():
+        yield f"{path}: {named} holds personal data: {', '.join(sorted(kinds))}"
 
 
 def sound_items(folder: Path, table: str) -> tuple[pl.DataFrame | None, list[str]]:

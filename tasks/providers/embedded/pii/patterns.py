@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from stdnum.kr import rrn as korea
@@ -13,9 +14,11 @@ from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_
 from tasks.providers.embedded.pii.named import NAMED, Named
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
-from tasks.providers.embedded.pii.secrets import marks_login, secrets
+from tasks.providers.embedded.pii.secrets import marks_login, secret_forms, secrets
+from tasks.providers.embedded.pii.sieve import TOGETHER, Sieve
 
 Confidence = Callable[[re.Match[str]], float | None]
+Find = Callable[[str], Iterator[PiiSpan]]
 
 
 class Pattern(NamedTuple):
@@ -247,24 +250,40 @@ PATTERNS = (
 """In order of precedence: overlapping text belongs to the first pattern that matches it."""
 
 
-def find_patterns(text: str) -> Iterator[PiiSpan]:
-    """All matches in every reading of a text, with their place in it as written; see `matches`."""
-    return iter(matches(readings(text)))
+def find_patterns(texts: Sequence[str]) -> list[list[PiiSpan]]:
+    """All matches in every reading of each text, with their place in it as written; see `matches`."""
+    return matches(readings(texts))
 
 
-def matches(known: Sequence[Reading]) -> list[PiiSpan]:
-    """Matches in the readings of a text, with their place in it as written, in order of precedence.
+def matches(known: Sequence[Sequence[Reading]]) -> list[list[PiiSpan]]:
+    """Matches in the readings of each text, with their place in it as written, in order of precedence.
 
     A match of a later reading that is longer than one of the first comes before it, so that nothing of it is left.
     """
-    found = [list(map(reading.original, _allowed(reading))) for reading in known]
+    passing = iter(_sieve().passing([reading.text for of_text in known for reading in of_text]))
+    return [_matches(of_text, [next(passing) for _ in of_text]) for of_text in known]
+
+
+@cache
+def _sieve() -> Sieve[Find]:
+    size = TOGETHER // 4
+    parts = [PATTERNS[start : start + size] for start in range(0, len(PATTERNS), size)]
+    return Sieve({secrets: secret_forms()} | {partial(_formed, part): [each.form for each in part] for part in parts})
+
+
+def _matches(known: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> list[PiiSpan]:
+    """Matches in the readings of one text, each with the searches that may find anything in it."""
+    found = [
+        [*map(reading.original, _allowed(reading, searches))] for reading, searches in zip(known, passing, strict=True)
+    ]
     later = dict.fromkeys(span for spans in found[1:] for span in spans if span not in found[0])
     wider = [span for span in later if any(_within(other, span) for other in found[0])]
     return [*wider, *found[0], *(span for span in later if span not in wider)]
 
 
-def _allowed(reading: Reading) -> Iterator[PiiSpan]:
-    spans = patterns_in(reading.text)
+def _allowed(reading: Reading, searches: Iterable[Find]) -> Iterator[PiiSpan]:
+    """The matches of some searches in a reading, in the order of the searches; they may overlap."""
+    spans = (span for search in searches for span in search(reading.text))
     return (span for span in spans if _strict(span, reading.text)) if reading.sure else spans
 
 
@@ -287,11 +306,10 @@ def _strict(span: PiiSpan, text: str) -> bool:
     return span.type != "phone" or span.confidence == numbers.NAMED or numbers.is_abroad(shown)
 
 
-def patterns_in(text: str) -> Iterator[PiiSpan]:
-    """All matches in a text that is normalised already, in the order of the patterns; they may overlap."""
-    yield from secrets(text)
+def _formed(patterns: Sequence[Pattern], text: str) -> Iterator[PiiSpan]:
+    """The matches of some patterns in a text, in their order."""
     hinted: dict[re.Pattern[str] | None, bool] = {None: True}
-    for kind, form, confidence, hint in PATTERNS:
+    for kind, form, confidence, hint in patterns:
         if hint not in hinted:
             hinted[hint] = bool(hint and hint.search(text))
         for match in form.finditer(text) if hinted[hint] else ():

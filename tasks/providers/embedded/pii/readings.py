@@ -9,7 +9,7 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate, pairwise
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from schemas.signals import PiiSpan
+from tasks.providers.embedded.pii.sieve import Sieve
 
 _REMOVED = frozenset("\u034f\u20e3\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Characters without width that Unicode does not count as format characters, and the keycap around a digit."""
@@ -71,6 +72,10 @@ def normalised(text: str) -> Normalised:
 
     Format characters go; HTML entities, percent and backslash escapes, and dots in brackets become what they stand for.
     """
+    return replaced(text, _escapes(text))
+
+
+def _escapes(text: str) -> list[tuple[int, int, str]]:
     parts: list[tuple[int, int, str]] = []
     end = 0
     for sign in _SIGN.finditer(text):
@@ -85,7 +90,7 @@ def normalised(text: str) -> Normalised:
             before = start > end and (mark or (found.lastgroup in _FOR and text[start - 1] == " "))
             parts.append((start - before, found.end(), text[start - 1] if before and mark else plain))
         end = found.end()
-    return replaced(text, parts)
+    return parts
 
 
 def replaced(text: str, parts: Iterable[tuple[int, int, str]]) -> Normalised:
@@ -139,6 +144,8 @@ def _plain(char: str) -> str:
 ESCAPES_MAX = 3
 """Most levels of escapes that are undone."""
 Parts = Iterable[tuple[int, int, str]]
+Step = Callable[[str], Parts]
+"""What is replaced in a text for a reading: from each start to each end, by what."""
 
 
 class Reading(NamedTuple):
@@ -149,6 +156,8 @@ class Reading(NamedTuple):
     """Changes that led to it, the first of them of the text as it was written."""
     sure: bool
     """Whether a match must have a strict form: numbers may have been joined that do not belong together."""
+    altering: tuple[Step, ...]
+    """Steps that may change it."""
 
     def original(self, span: PiiSpan) -> PiiSpan:
         """The span with its offsets in the text as it was written."""
@@ -156,22 +165,53 @@ class Reading(NamedTuple):
             span = step.original(span)
         return span
 
-    def then(self, changed: Normalised, sure: bool) -> "Reading":
-        """The reading after one more change; itself where nothing changed."""
-        return Reading(changed.text, (*self.steps, changed), sure) if changed.starts else self
+    def then(self, parts: Parts, sure: bool = False) -> "Reading":
+        """The reading after one more change; itself where nothing changed. `sure` where the change makes it so."""
+        changed = replaced(self.text, parts)
+        return Reading(changed.text, (*self.steps, changed), self.sure or sure, ()) if changed.starts else self
 
 
-def readings(text: str) -> list[Reading]:
-    """The text without escapes, the text without marks (the same object where there are none), and further readings."""
-    plain = _unescaped(Reading(text, (), sure=False))
-    unmarked = _without_marks(plain)
-    decoded = plain.then(replaced(plain.text, _decoded(plain.text)), sure=True)
-    reading = unmarked if decoded is plain else _without_marks(_unescaped(decoded))
-    known = [plain, unmarked, reading]
-    for undone in _HIDDEN if _TELLING.search(reading.text) else ():
-        reading = _unescaped(reading.then(replaced(reading.text, undone(reading.text)), sure=True))
-        known.append(reading)
-    return [plain, *(after for before, after in pairwise(known) if after is not before)]
+def readings(texts: Sequence[str]) -> list[list[Reading]]:
+    """For each text: without escapes, without marks (the same object where there are none), and further readings."""
+    plain = _unescaped(_sieved([Reading(text, (), sure=False, altering=()) for text in texts]))
+    unmarked = _after(plain, _marks)
+    decoded = _after(plain, _decoded, sure=True)
+    pairs = zip(plain, decoded, strict=True)
+    of_decoded = iter(_after(_unescaped([each for before, each in pairs if each is not before]), _marks))
+    latest = [
+        first if each is before else next(of_decoded)
+        for before, first, each in zip(plain, unmarked, decoded, strict=True)
+    ]
+    known = [[*of_text] for of_text in zip(plain, unmarked, latest, strict=True)]
+    hiding = [place for place, reading in enumerate(latest) if reading.altering and _TELLING.search(reading.text)]
+    latest = [latest[place] for place in hiding]
+    for hidden in _HIDDEN:
+        latest = _unescaped(_after(latest, hidden, sure=True))
+        for place, reading in zip(hiding, latest, strict=True):
+            known[place].append(reading)
+    return [[of_text[0], *(after for before, after in pairwise(of_text) if after is not before)] for of_text in known]
+
+
+@cache
+def _sieve() -> Sieve[Step]:
+    return Sieve(_STEPS)
+
+
+def _sieved(known: Sequence[Reading]) -> list[Reading]:
+    """Readings with the steps that may change them."""
+    passing = _sieve().passing([reading.text for reading in known])
+    return [reading._replace(altering=altering) for reading, altering in zip(known, passing, strict=True)]
+
+
+def _after(known: Sequence[Reading], step: Step, sure: bool = False) -> list[Reading]:
+    """Readings after one more step, each itself where that changes nothing; `sure` as in a reading, which may be so."""
+    changed = {
+        place: reading
+        for place, before in enumerate(known)
+        if step in before.altering and (reading := before.then(step(before.text), sure)) is not before
+    }
+    sieved = dict(zip(changed, _sieved([*changed.values()]), strict=True))
+    return [sieved.get(place, before) for place, before in enumerate(known)]
 
 
 _BESIDE_WORDS = re.compile(
@@ -183,19 +223,13 @@ _BESIDE_WORDS = re.compile(
 def in_one_line(reading: Reading) -> Reading:
     """The text with a blank for each cell, list item, quote or sign of JSON that may part a name from its phrase."""
     parts = ((*found.span(), " ") for found in _BESIDE_WORDS.finditer(reading.text))
-    return reading.then(replaced(reading.text, _changes(reading.text, parts)), reading.sure)
+    return reading.then(_changes(reading.text, parts))
 
 
-def _without_marks(reading: Reading) -> Reading:
-    return reading.then(replaced(reading.text, _changes(reading.text, _marks(reading.text))), reading.sure)
-
-
-def _unescaped(reading: Reading) -> Reading:
+def _unescaped(known: list[Reading]) -> list[Reading]:
     for _ in range(ESCAPES_MAX):
-        if (after := reading.then(normalised(reading.text), reading.sure)) is reading:
-            break
-        reading = after
-    return reading
+        known = _after(known, _escapes)
+    return known
 
 
 _TELLING = re.compile(
@@ -224,8 +258,12 @@ _ENCLOSED = re.compile(
 _INSTEAD = {"cell": "\n", "pair": " ", "blank": " "}
 
 
-def _marks(text: str) -> Iterator[tuple[int, int, str]]:
+def _marks(text: str) -> Parts:
     """Marks of markdown, HTML and LaTeX; what parts cells and list items becomes the end of a line."""
+    return _changes(text, _every_mark(text))
+
+
+def _every_mark(text: str) -> Iterator[tuple[int, int, str]]:
     enclosing: list[tuple[int, int, str]] = []
     for found in _ENCLOSED.finditer(text) if "](" in text or "\\" in text else ():
         names = ("open", "close") if found["open"] else ("command", "end")
@@ -352,5 +390,13 @@ def _backwards(text: str) -> Parts:
     return ((*found.span(), found.group()[::-1]) for found in _BACKWARDS.finditer(text))
 
 
-_HIDDEN: tuple[Callable[[str], Parts], ...] = (_look_alikes, _in_words, _spaced, _joined, _backwards)
-"""Ways of hiding, in the order in which they are undone."""
+_HIDDEN: dict[Step, tuple[re.Pattern[str], ...]] = {
+    _look_alikes: (_MIXED, _AMONG_FIGURES, _RAISED),
+    _in_words: (_COUNTED, _ENDING),
+    _spaced: (_SPACED,),
+    _joined: (_BETWEEN,),
+    _backwards: (_BACKWARDS,),
+}
+"""Ways of hiding, in the order in which they are undone, and the patterns of which one matches where they were used."""
+_STEPS = {_escapes: (_SIGN,), _marks: (_MARKS, _ENCLOSED), _decoded: (_BASE64,)} | _HIDDEN
+"""All steps."""

@@ -63,6 +63,12 @@ def secrets(text: str) -> Iterator[PiiSpan]:
         yield PiiSpan(type=form.type, start=match.start("data"), end=match.end("data"), confidence=1.0)
 
 
+def secret_forms() -> list[re.Pattern[str]]:
+    """The patterns of which one matches in every text that has a secret."""
+    rules = (index for index, rule in enumerate(_file()["rules"]) if "regex" in rule)
+    return [*(_rule(index).form for index in rules), *(pattern for _, pattern, _ in BEHIND_WORDS)]
+
+
 def formed_secrets(text: str) -> Iterator[tuple[SecretForm, re.Match[str]]]:
     """Each form of `FORMS` with its matches in a text; the group `data` is the secret."""
     small = text.lower()

@@ -12,7 +12,7 @@ from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii.names import NameFinder, weights_folder
 from tasks.providers.embedded.pii.numbers import SHAPED
 from tasks.providers.embedded.pii.patterns import matches
-from tasks.providers.embedded.pii.readings import in_one_line, readings
+from tasks.providers.embedded.pii.readings import Reading, in_one_line, readings
 
 INTRODUCED = 0.7
 """Confidence of a name that a phrase or a title introduces."""
@@ -195,13 +195,12 @@ class PatternsAndNames:
 
     def find_pii(self, texts: Sequence[str]) -> list[list[PiiSpan]]:
         """Spans of every text, in order, without overlaps."""
-        return [self._find(_SURROGATE.sub("\ufffd", text)) for text in texts]
+        known = readings([_SURROGATE.sub("\ufffd", text) for text in texts])
+        return [self._find(of_text, formed) for of_text, formed in zip(known, matches(known), strict=True)]
 
-    def _find(self, text: str) -> list[PiiSpan]:
+    def _find(self, known: Sequence[Reading], formed: Sequence[PiiSpan]) -> list[PiiSpan]:
         """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
-        known = readings(text)
         unmarked = [reading for reading in known if not reading.sure][-1]
-        formed = matches(known)
         sure = [span for span in formed if span.confidence > SHAPED]
         said, line = unmarked.text, in_one_line(unmarked)
         names = [*introduced(said), *self._names.find_names(said), *titled(said)]

@@ -94,7 +94,7 @@ TEXTS = ["Please note {} for later.", "图片 👩‍🚀 \u2009(&amp; caf\u0065
 
 
 def redacted(text):
-    spans = [Span(span.start, span.end, span.type) for span in find_patterns(text)]
+    spans = [Span(span.start, span.end, span.type) for span in find_patterns([text])[0]]
     return redact_text(text, spans, {}, Placeholders())[0]
 
 
@@ -143,7 +143,7 @@ def shares():
     for message in messages(11, 12):
         if message.kind not in HALVES:
             key = message.written if message.end else "harmless"
-            spans = list(find_patterns(message.text))
+            spans = find_patterns([message.text])[0]
             hits[key] += found(message, spans) if message.end else bool(spans)
             of_all[key] += 1
     return {key: hits[key] / n for key, n in of_all.items()}
@@ -192,7 +192,7 @@ def test_redaction_takes_out_the_value_and_nothing_beside_it(text, left):
     ],
 )  # fmt: skip
 def test_numbers_of_different_cells_are_not_joined_and_code_about_secrets_holds_none(text):
-    assert list(find_patterns(text)) == []
+    assert find_patterns([text])[0] == []
 
 
 @pytest.mark.parametrize(

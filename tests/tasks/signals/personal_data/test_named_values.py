@@ -126,4 +126,4 @@ def test_names_of_every_script_are_persons_of_the_whole_finder():
 def test_a_german_health_insurance_number_is_drawn_with_its_check_digit():
     assert re.fullmatch(r"[A-Z]\d{9}", NAMED["Krankenversichertennummer"](DRAW))
     assert not NATIONAL.keys() & NAMED.keys() - {"주민등록번호"}
-    assert list(find_patterns("Krankenversichertennummer A000500015"))
+    assert find_patterns(["Krankenversichertennummer A000500015"])[0]
