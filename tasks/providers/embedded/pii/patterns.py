@@ -268,7 +268,8 @@ def matches(known: Sequence[Sequence[Reading]]) -> list[list[PiiSpan]]:
 def _sieve() -> Sieve[Find]:
     size = TOGETHER // 4
     parts = [PATTERNS[start : start + size] for start in range(0, len(PATTERNS), size)]
-    return Sieve({secrets: secret_forms()} | {partial(_formed, part): [each.form for each in part] for part in parts})
+    searches: dict[Find, Sequence[re.Pattern[str]]] = {secrets: secret_forms()}
+    return Sieve(searches | {partial(_formed, part): [pattern.form for pattern in part] for part in parts})
 
 
 def _matches(known: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> list[PiiSpan]:
