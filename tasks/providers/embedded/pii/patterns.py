@@ -274,6 +274,8 @@ def _sieve() -> Sieve[Find]:
 
 def _matches(known: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> list[PiiSpan]:
     """Matches in the readings of one text, each with the searches that may find anything in it."""
+    if not any(passing):
+        return []
     found = [
         [*map(reading.original, _allowed(reading, searches))] for reading, searches in zip(known, passing, strict=True)
     ]

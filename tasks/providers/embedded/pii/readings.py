@@ -173,7 +173,14 @@ class Reading(NamedTuple):
 
 def readings(texts: Sequence[str]) -> list[list[Reading]]:
     """For each text: without escapes, without marks (the same object where there are none), and further readings."""
-    plain = _unescaped(_sieved([Reading(text, (), sure=False, altering=()) for text in texts]))
+    written = _sieved([Reading(text, (), sure=False, altering=()) for text in texts])
+    altered = iter(_altered([reading for reading in written if reading.altering]))
+    return [next(altered) if reading.altering else [reading] for reading in written]
+
+
+def _altered(written: list[Reading]) -> list[list[Reading]]:
+    """The readings of texts that some step may change."""
+    plain = _unescaped(written)
     unmarked = _after(plain, _marks)
     decoded = _after(plain, _decoded, sure=True)
     pairs = zip(plain, decoded, strict=True)

@@ -23,7 +23,7 @@ TOGETHER = 28
 
 With more, it has more states than it keeps, and is a thousand times slower.
 """
-COUNT_MAX, CLASS_COUNT_MAX = 6, 64
+COUNT_MAX, CLASS_COUNT_MAX = 6, 24
 """Largest counts that are kept of what is repeated, and of one character that is."""
 _ASCII = frozenset(range(128))
 _BEYOND = r"\x{80}-\x{10ffff}"
