@@ -52,7 +52,7 @@ class ReleasedTable(NamedTuple):
     since_layout: int = 0
     """Releases of an earlier layout (`Manifest.layout`) lack it."""
     later: Mapping[str, int] = MappingProxyType({})
-    """What came later, a column or the field of one as `column.field` -> layout from which releases have it."""
+    """Column that came later, or field of one as `column.field` -> layout from which releases have it."""
 
 
 _KINDS_SINCE = {f"categories.{kind}": 9 for kind in PROMPT_KINDS}

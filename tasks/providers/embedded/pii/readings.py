@@ -145,7 +145,7 @@ ESCAPES_MAX = 3
 """Most levels of escapes that are undone."""
 Parts = Iterable[tuple[int, int, str]]
 Step = Callable[[str], Parts]
-"""What is replaced in a text for a reading: from each start to each end, by what."""
+"""Function that gives the parts of a text that a reading replaces, each with what stands there instead."""
 
 
 class Reading(NamedTuple):
