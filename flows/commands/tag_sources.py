@@ -47,13 +47,13 @@ REVIEWS = "reviews"
 class AskedSide(NamedTuple):
     """A side whose labels come from a provider, or from the model of a models file."""
 
-    told: str
-    """Name, with that of the folder of prompts."""
+    name: str
+    """Of the provider or models file, with that of the folder of prompts; in estimates and failures."""
     providers: Providers
 
 
 @dataclass
-class Sides:
+class ComparedLabels:
     """Values of both sides by item and label, and the prompts of the items."""
 
     tagger: Labels
@@ -66,14 +66,14 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class TagSides:
+class PlannedComparison:
     """Tagger and reference, before anybody is asked."""
 
     signal: str
     labels: list[Spoken | None]
     """Labels of tagger and of reference from files; None where it is asked."""
-    asked: list[AskedSide | None]
-    """Taggers that are asked; None where the labels are those of a file."""
+    askable: list[AskedSide | None]
+    """Tagger and reference where they are to be asked; None where the labels are those of a file."""
     settings: Settings
     documents: Sequence[Document] = ()
     """Documents of a file."""
@@ -86,38 +86,38 @@ class TagSides:
     made_with: frozenset[str] = frozenset()
     """Labelled documents that the embedded rules were made with."""
     seconds: float = 0.0
-    """Time that reading the documents took, where that is a tagger's work: text and vectors of their images."""
+    """Time in which text and vectors of the images were read for a tagger that does not look at images itself."""
 
     def costs(self, prices: Prices, count: Count) -> list[Estimate]:
         """The cost of what paid taggers have not answered yet."""
-        paid = [each for each in self.asked if each and each.providers.paid([self.signal])]
-        found = list[Estimate]()
-        for side in paid:
+        paid_sides = [side for side in self.askable if side and side.providers.paid([self.signal])]
+        estimates = list[Estimate]()
+        for side in paid_sides:
             documents = self.documents
             if self.kept is not None:
                 store = Store.existing(self.settings.store)
                 lacking = missing(store, signal_of(self.signal, side.providers), self.wanted)
                 documents = stored_documents(store, self.kept, self.signal, side.providers).load(lacking)
             elif self.answers and (Path(self.answers) / "tables").is_dir():
-                known = by_answer_id(self.documents)
-                lacking = missing(Store.existing(self.answers), signal_of(self.signal, side.providers), known)
-                documents = [known[each] for each in lacking]
-            found.append(estimate_tags(side.told, documents, self.signal, side.providers, prices, count))
-        return found
+                document_of = by_answer_id(self.documents)
+                lacking = missing(Store.existing(self.answers), signal_of(self.signal, side.providers), document_of)
+                documents = [document_of[answer_id] for answer_id in lacking]
+            estimates.append(estimate_tags(side.name, documents, self.signal, side.providers, prices, count))
+        return estimates
 
-    def sides(self, now: datetime) -> Sides:
+    def sides(self, now: datetime) -> ComparedLabels:
         """Ask, and put the labels of both together."""
         failures, calls = dict[str, int](), Counter[str]()
         tagger, reference = (
-            self._said(asked, failures, calls, now) if asked else labels or {}
-            for labels, asked in zip(self.labels, self.asked, strict=True)
+            self._labels_from(side, failures, calls, now) if side else labels or {}
+            for labels, side in zip(self.labels, self.askable, strict=True)
         )
         documents = self.documents
         if self.kept is not None:
             store = Store.existing(self.settings.store)
             texts = store.empty("signals/image_text"), store.empty("signals/image_layout")
             documents = Documents(self.kept, *texts, None).load(self.wanted)
-        return Sides(
+        return ComparedLabels(
             tagger,
             reference,
             {document.document_id: document.prompt for document in documents},
@@ -125,63 +125,72 @@ class TagSides:
             calls.total(),
         )
 
-    def _said(self, asked: AskedSide, failures: dict[str, int], calls: Counter[str], now: datetime) -> Spoken:
-        of_store = partial(
-            spoken_in_store, signal=self.signal, providers=asked.providers, workers=self.settings.workers, now=now
+    def _labels_from(self, side: AskedSide, failures: dict[str, int], calls: Counter[str], now: datetime) -> Spoken:
+        """Labels of a side: its stored answers, and of the documents without one what it says now.
+
+        Answers go into the store, or into the folder of answers for documents of files and paid services.
+        """
+        ask_and_store = partial(
+            spoken_in_store, signal=self.signal, providers=side.providers, workers=self.settings.workers, now=now
         )
         if self.kept is not None:
-            with writing(self.settings.store) as held:
-                documents = stored_documents(held, self.kept, self.signal, asked.providers)
-                said, done = of_store(held, documents.load, wanted=self.wanted)
-        elif self.answers and asked.providers.paid([self.signal]):
-            known = by_answer_id(self.documents)
-            with writing(self.answers) as held:
-                by_answer, done = of_store(held, lambda ids: [known[each] for each in ids], wanted=list(known))
-            said = {
+            with writing(self.settings.store) as store:
+                documents = stored_documents(store, self.kept, self.signal, side.providers)
+                labels, done = ask_and_store(store, documents.load, wanted=self.wanted)
+        elif self.answers and side.providers.paid([self.signal]):
+            document_of = by_answer_id(self.documents)
+            with writing(self.answers) as store:
+                by_answer, done = ask_and_store(
+                    store, lambda answer_ids: [document_of[answer_id] for answer_id in answer_ids],
+                    wanted=list(document_of),
+                )  # fmt: skip
+            labels = {
                 document.document_id: by_answer[answer_id]
                 for document in self.documents
                 if (answer_id := answer_id_of(document)) in by_answer
             }
         else:
-            said, done = spoken_of(self.documents, self.signal, asked.providers)
+            labels, done = spoken_of(self.documents, self.signal, side.providers)
         calls.update(done.calls)
-        failures |= {f"{asked.told}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
-        return said
+        failures |= {f"{side.name}: {reason}": count for (_, reason), count in sorted(done.failures.items())}
+        return labels
 
 
 def sides_to_compare(
     names: Sequence[str], prompts: Sequence[str], signal: str, items: Path | None, sample: int, settings: Settings,
     answers: str = "",
-) -> TagSides:  # fmt: skip
+) -> PlannedComparison:  # fmt: skip
     """Tagger and reference, with none, one or two folders of prompts.
 
     Raises BadInput for sides, a signal or documents that cannot be used.
     """
-    known = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
-    if signal not in known:
-        raise BadInput(f"--signal {known_values(signal, known)}")
+    signals = [name for name, entry in SIGNAL_ENTRIES.items() if entry.on is MeasuredOn.DOCUMENTS]
+    if signal not in signals:
+        raise BadInput(f"--signal {known_values(signal, signals)}")
     if settings.store and items:
         raise BadInput("give --store or --documents, not both")
     if len(prompts) > 2:
         raise BadInput(f"--prompts is given {len(prompts)} times; give one folder, or one for each side")
     folders = [*prompts, *prompts, None, None][:2] if len(prompts) < 2 else prompts
     labels = [_labels(name, signal, settings.store) for name in names]
-    told = zip(names, folders, labels, strict=True)
-    asked = [_asked(signal, name, folder) if said is None else None for name, folder, said in told]
-    chosen = TagSides(signal, labels, asked, settings)
+    askable = [
+        _asked(signal, name, folder) if of_file is None else None
+        for name, folder, of_file in zip(names, folders, labels, strict=True)
+    ]
+    chosen = PlannedComparison(signal, labels, askable, settings)
     if items:
-        looking = [each.providers[signal].looks_at_images for each in asked if each]
+        looking = [side.providers[signal].looks_at_images for side in askable if side]
         read = read_documents(items, Providers(), any(looking), measured=not all(looking))
         return replace(chosen, documents=read, answers=answers)
     if settings.store:
         return _of_store(chosen, sample)
-    if any(asked):
+    if any(askable):
         raise BadInput("a provider needs documents; give --store DIR or --documents FILE")
     return chosen
 
 
-def are_labels(names: Sequence[str]) -> bool:
-    """Whether all are files of labels that a provider is held against; two without prompts are two sides."""
+def are_label_files(names: Sequence[str]) -> bool:
+    """Whether all are label files against which one provider is measured; two without prompts are compared instead."""
     files = [Path(name) for name in names if Path(name).suffix in _FILES]
     return len(files) == len(names) and (len(files) != 2 or any(has_prompts(file) for file in files))
 
@@ -192,20 +201,20 @@ def by_answer_id(documents: Iterable[Document]) -> dict[str, Document]:
 
 
 def answer_id_of(document: Document) -> str:
-    """An id of what a tagger is shown, whatever file it stands in: another prompt or image is another one."""
+    """An id of what a tagger is shown: equal prompts with equal images have one id, whichever file they stand in."""
     shown = [hashlib.sha256(content).hexdigest() for _, content in document.images]
     return combined_id("tagged", [document.prompt, *shown])
 
 
 def labels_to_evaluate(
     files: Sequence[str], prompts: str | None, signal: str, items: Path | None, answers: str, settings: Settings
-) -> TagSides:
+) -> PlannedComparison:
     """The chosen provider against the labels of some files, on the prompts in these, of `items`, or of a store.
 
     Raises BadInput for a file, an id or a provider that cannot be used; nobody is asked.
     """
-    if signal not in (known := [name for name in YES_OR_NO if name in SIGNAL_ENTRIES]):
-        raise BadInput(f"--signal {known_values(signal, known)}")
+    if signal not in YES_OR_NO:
+        raise BadInput(f"--signal {known_values(signal, YES_OR_NO)}")
     labels, file_of = Spoken(), dict[str, str]()
     for name in files:
         for item, said in read_tag_labels(Path(name), labels_of_signal(signal), False).items():
@@ -214,7 +223,7 @@ def labels_to_evaluate(
             labels[item], file_of[item] = said, name
     made_with = frozenset().union(*(read_made_with(Path(name)) for name in files))
     side = _asked(signal, settings.providers.get(signal, EMBEDDED), prompts)
-    chosen = TagSides(signal, [None, labels], [side, None], settings, answers=answers, made_with=made_with)
+    chosen = PlannedComparison(signal, [None, labels], [side, None], settings, answers=answers, made_with=made_with)
     sources = [Path(name) for name in files if has_prompts(Path(name))] + ([items] if items else [])
     if sources:
         looks, began = side.providers[signal].looks_at_images, perf_counter()
@@ -252,25 +261,25 @@ def _labels(name: str, signal: str, store: str) -> Spoken | None:
 
 
 def _asked(signal: str, name: str, prompts: str | None) -> AskedSide:
-    told = f"{name} with {prompts}" if prompts else name
+    side_name = f"{name} with {prompts}" if prompts else name
     with replaced_prompts(prompts):  # a tagger reads its prompts when it is made
         if Path(name).suffix in _MODELS:
             models = read_models(Path(name))
             if len(models) > 1:
                 raise BadInput(f"models file {name!r} names {len(models)} models; give one with one entry")
-            return AskedSide(told, by_model(signal, models[0]))
+            return AskedSide(side_name, by_model(signal, models[0]))
         if name not in PROVIDERS[signal] and ":" not in name:
             raise BadInput(
                 f"{signal}: unknown provider {known_values(name, PROVIDERS[signal])} Labels are in a .csv or .jsonl "
                 "file, models in a .yaml file."
             )
         providers = Providers({signal: name})
-        providers[signal]
-        return AskedSide(told, providers)
+        providers[signal]  # makes the tagger while the prompts are replaced
+        return AskedSide(side_name, providers)
 
 
-def _of_store(chosen: TagSides, sample: int) -> TagSides:
-    """The comparison on kept documents of the store: those that a file labels, else a sample."""
+def _of_store(chosen: PlannedComparison, sample: int) -> PlannedComparison:
+    """The comparison on kept documents of the store: those that have labels of a file or of people, else a sample."""
     store = Store.existing(chosen.settings.store)
     kept = kept_conversations(store)
     documents, labels = kept["document_id"].unique().to_list(), [each for each in chosen.labels if each is not None]

@@ -62,11 +62,11 @@ def evaluate(
     cost of what is missing is printed first; answers are stored, and not asked for again.
     """
     from flows.commands.estimate import print_estimates, tokens_in
-    from flows.commands.tag_sources import are_labels, labels_to_evaluate, sides_to_compare
+    from flows.commands.tag_sources import are_label_files, labels_to_evaluate, sides_to_compare
     from tasks.runtime.budget import check_prices, ledger, load_prices, one_ledger
     from tasks.signals.tag_evaluation import agreements, disagreements, labels_of_signal, tag_figures
 
-    one_provider = are_labels(sides)
+    one_provider = are_label_files(sides)
     if one_provider:
         if len(prompts or ()) > 1:
             raise BadInput(f"--prompts is given {len(prompts or ())} times; one provider has one folder")

@@ -239,11 +239,6 @@ def _unescaped(known: list[Reading]) -> list[Reading]:
     return known
 
 
-_TELLING = re.compile(
-    r"\d|@|(?i:\bdot\b)|[A-Za-z0-9+/]{16}|[\u2070-\u2089\u2460-\u2473\u24ea]|(?i:\b(?:one|two|five|nine)\b)"
-)
-"""Without any of these there is nothing that somebody could have hidden."""
-
 _TAG = r"</?[A-Za-z][A-Za-z0-9:-]{0,20}(?:\s[^<>@\n]{0,300})?/?>"
 _CELL = r"</?(?:td|th|tr|li|ul|ol|p|div|br|table|h\d)\b[^<>@\n]{0,300}>"
 _COMMANDS = r"text[a-z]{0,6}|math[a-z]{1,4}|mbox|hbox|emph|underline|verb|url|num|uline"
@@ -333,6 +328,10 @@ _SAID = {
     for value, word in enumerate(language.split())
 } | {"oh": "0", "plus": "+", "dash": "-", "hyphen": "-", "minus": "-", "underscore": "_"}
 _WORD = f"(?:{'|'.join(_SAID)})"
+_TELLING = re.compile(
+    rf"\d|@|(?i:\bdot\b)|[A-Za-z0-9+/]{{16}}|[\u2070-\u2089\u2460-\u2473\u24ea]|(?i:\b{_WORD}[\s,./|_-]{{1,5}}{_WORD}\b)"
+)
+"""Without any of these there is nothing that somebody could have hidden."""
 _COUNTED = re.compile(rf"(?i)(?<!\w)(?:{_WORD}|\d{{1,4}})(?:[\s,./|_-]{{1,5}}(?:{_WORD}|\d{{1,4}})){{6,40}}(?!\w)")
 _TOP_LEVEL = "com|org|net|edu|gov|info|io|ai|app|dev|de|fr|es|it|nl|uk|us|eu|ch|at|se|pl|ru|jp"
 _ENDING = re.compile(rf"(?i)\sdot\s(?:{_TOP_LEVEL})(?!\w)|@[\w.-]{{1,60}}\.[a-z]")

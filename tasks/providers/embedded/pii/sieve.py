@@ -1,9 +1,10 @@
 r"""Tells which of many patterns may match in which of many texts, before any of them is searched.
 
 A pattern of Python becomes a necessary condition: a regular expression that matches in every text in which the pattern
-does, of the kind that automata read in one pass over a text (Rust's, which polars has). What they cannot read is left
-out: lookarounds but one character at the edges of a match, most characters beyond ASCII, large counts. So nothing has
-to be kept beside a pattern, and a text that passes is still searched by the pattern itself.
+does, of the kind that automata read in one pass over a text (Rust's, which polars has). Parts that they cannot read
+are loosened until they can: most lookarounds, characters beyond ASCII, large counts; a kind of part that is not known
+here matches anything, and so lets more texts pass. Nobody writes such conditions by hand, and a text that passes is
+still searched by the pattern itself. A further kind of part is a case in `_Condition._node`.
 """
 
 import re
@@ -17,11 +18,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import polars as pl
 
 FEWEST = 8
-"""Fewest texts for which the automata are asked; to search fewer takes no longer."""
+"""Fewest texts for which the automata are asked: with fewer texts they would save no time."""
 TOGETHER = 28
-"""Most patterns of one automaton, if they begin with words; of those of numbers, a quarter.
+"""Most patterns of one automaton: with more, it has more states than it keeps, and is a thousand times slower.
 
-With more, it has more states than it keeps, and is a thousand times slower.
+Patterns of numbers have more states than those that begin with a word: a caller gives a quarter as many together.
 """
 COUNT_MAX, CLASS_COUNT_MAX = 6, 24
 """Largest counts that are kept of what is repeated, and of one character that is."""
@@ -37,7 +38,7 @@ _CATEGORIES = {
     )
 }  # fmt: skip
 _WORD = _CATEGORIES[ops.CATEGORY_WORD][0]
-_NO_WORD_BEHIND, _NO_WORD_AHEAD = r"(?-u:\b{start-half})", r"(?-u:\b{end-half})"
+_NO_WORD_BEFORE, _NO_WORD_AFTER = r"(?-u:\b{start-half})", r"(?-u:\b{end-half})"
 """No letter, digit or underscore of ASCII stands there."""
 _ANYTHING = "(?s:.*)"
 Search = TypeVar("Search")
@@ -45,7 +46,7 @@ Nodes = Sequence[tuple[Any, Any]]
 
 
 class Sieve(Generic[Search]):
-    """Searches, each with the patterns of which one matches in every text in which the search finds anything."""
+    """Searches, each with its patterns: a search finds nothing in a text in which none of its patterns matches."""
 
     def __init__(self, searches: Mapping[Search, Sequence[re.Pattern[str]]]) -> None:
         self._searches = tuple(searches)
@@ -54,7 +55,7 @@ class Sieve(Generic[Search]):
         ]
 
     def passing(self, texts: Sequence[str]) -> list[tuple[Search, ...]]:
-        """For each text, the searches that may find anything in it, in order; UTF-8 must be able to encode it."""
+        """For each text (without surrogates), the searches that may find anything in it, in their order."""
         if len(texts) < FEWEST:
             return [self._searches] * len(texts)
         rows = pl.DataFrame({"text": texts}, schema={"text": pl.String}).select(self._columns)
@@ -62,7 +63,7 @@ class Sieve(Generic[Search]):
 
 
 def _automata(forms: Sequence[re.Pattern[str]]) -> list[pl.Expr]:
-    """Whether the column `text` may have a match of each TOGETHER patterns."""
+    """Columns that say whether a text may have a match, each of up to TOGETHER patterns."""
     conditions, starts = [necessary(form) for form in forms], range(0, len(forms), TOGETHER)
     return [pl.col("text").str.contains("|".join(conditions[start : start + TOGETHER])) for start in starts]
 
@@ -76,7 +77,7 @@ def necessary(form: re.Pattern[str]) -> str:
 
 
 class _Condition:
-    """Conditions of the parts of one pattern. `first` and `last` say that nothing stands before or behind a part."""
+    """Conditions of the parts of one pattern. `first` and `last` say that a part begins or ends the pattern."""
 
     def __init__(self) -> None:
         self._groups: dict[int, str] = {}
@@ -107,12 +108,13 @@ class _Condition:
         if op is ops.ASSERT:
             return self.sequence(given[1], flags) if (first if given[0] < 0 else last) else ""
         if op is ops.ASSERT_NOT:
-            behind, nodes = given
-            return self._nothing_beside(nodes, flags, behind=behind < 0, at_edge=first if behind < 0 else last)
+            direction, nodes = given
+            is_before = direction < 0
+            return self._nothing_beside(nodes, flags, is_before=is_before, at_edge=first if is_before else last)
         if op is ops.ATOMIC_GROUP:
             return self.sequence(given, flags)
         if op is ops.AT:
-            return f"(?:{_NO_WORD_BEHIND}|{_NO_WORD_AHEAD})" if given is ops.AT_BOUNDARY else ""
+            return f"(?:{_NO_WORD_BEFORE}|{_NO_WORD_AFTER})" if given is ops.AT_BOUNDARY else ""
         return self._groups.get(given, _ANYTHING) if op is ops.GROUPREF else _ANYTHING
 
     def _repeat(self, given: tuple[int, int, Nodes], flags: int, *, at_edge: bool) -> str:
@@ -122,14 +124,14 @@ class _Condition:
         least, most = min(least, count_max), least if at_edge else most
         return f"{self.sequence(nodes, flags)}{{{least},{'' if most > count_max else most}}}"
 
-    def _nothing_beside(self, nodes: Nodes, flags: int, *, behind: bool, at_edge: bool) -> str:
+    def _nothing_beside(self, nodes: Nodes, flags: int, *, is_before: bool, at_edge: bool) -> str:
         """Condition of what may not stand beside a part: of that, only single characters count."""
         branches = nodes[0][1][1] if len(nodes) == 1 and nodes[0][0] is ops.BRANCH else [nodes]
         alone = [_characters(branch[0], flags) for branch in branches if len(branch) == 1]
         excluded = frozenset[int]().union(*(characters.surely for characters in alone if characters))
         if at_edge and excluded:
-            return f"(?:{'^' if behind else '$'}|{_written(_ASCII - excluded, _BEYOND)})"
-        return (_NO_WORD_BEHIND if behind else _NO_WORD_AHEAD) if excluded >= _WORD else ""
+            return f"(?:{'^' if is_before else '$'}|{_written(_ASCII - excluded, _BEYOND)})"
+        return (_NO_WORD_BEFORE if is_before else _NO_WORD_AFTER) if excluded >= _WORD else ""
 
 
 class _Characters(NamedTuple):
@@ -173,7 +175,7 @@ def _characters(node: tuple[Any, Any], flags: int) -> _Characters | None:
 
 
 def _range_beyond(low: int, high: int, flags: int) -> str:
-    """A range of characters beyond ASCII; where case does not matter, all of them, but for one that has no case."""
+    """A range beyond ASCII; where case does not matter all that is beyond it, unless for one character without case."""
     has_case = len({chr(low), chr(low).lower(), chr(low).upper(), chr(low).title()}) > 1
     return _BEYOND if flags & re.IGNORECASE and (low < high or has_case) else f"\\x{{{low:x}}}-\\x{{{high:x}}}"
 

@@ -218,8 +218,8 @@ def _elements(name: str, *groups: Group) -> frozenset[str]:
     return frozenset(element for group in groups for element in (group.kind, f"{name} of the {plural(group.kind)}"))
 
 
-def _told(name: str, *groups: Group | None) -> _Answer | None:
-    """An attribute of each group; null where there is none."""
+def _attribute(name: str, *groups: Group | None) -> _Answer | None:
+    """The value of an attribute, of each group; null where a group is missing."""
     known = [group for group in groups if group]
     if len(known) < len(groups):
         return None
@@ -227,8 +227,8 @@ def _told(name: str, *groups: Group | None) -> _Answer | None:
     return _Answer(values, _elements("place" if name == "kind" else name, *known))
 
 
-def _found_by_place(scene: Scene, answer: _Answer | None) -> _Answer | None:
-    """The same answer, which rests on the places of all things: another one there would have been another answer."""
+def _resting_on_places(scene: Scene, answer: _Answer | None) -> _Answer | None:
+    """The same answer, which rests on the places of all things: had one stood elsewhere, it could be another."""
     return answer and _Answer(answer.values, answer.rests_on | _elements("place", *scene.groups))
 
 
@@ -248,13 +248,13 @@ def _lies(group: Group, compared: str, other: Group) -> bool:
 def _standing(scene: Scene, *where: tuple[str, Group]) -> Group | None:
     """The one group in these relations to others; null when another one lies in their direction, too, or none does."""
     compared = dict(zip(RELATIONS, _FURTHEST.values(), strict=True))
-    near = [g for g in scene.groups if all(_lies(g, compared[name], other) for name, other in where)]
-    exact = len(near) == 1 and all(relation(near[0], other) == name for name, other in where)
-    return near[0] if exact else None
+    candidates = [g for g in scene.groups if all(_lies(g, compared[name], other) for name, other in where)]
+    is_exact = len(candidates) == 1 and all(relation(candidates[0], other) == name for name, other in where)
+    return candidates[0] if is_exact else None
 
 
 def _by_two(scene: Scene, r: str, a: Group, q: str, b: Group) -> Group | None:
-    """The one group that has a relation to each of two others, not twice the same one."""
+    """The one group that has a relation to each of two others; null where both relations are the same."""
     return _standing(scene, (r, a), (q, b)) if r != q else None
 
 
@@ -265,7 +265,7 @@ def _furthest(groups: Sequence[Group], direction: str) -> Group | None:
 
 
 def _furthest_of(scene: Scene, m: str, a: Group, d: str) -> Group | None:
-    """The furthest of those that lie so from a group, where it is not the furthest of all."""
+    """The furthest of those that lie in direction `m` from a group, where it is not the furthest of all."""
     chosen = _furthest([group for group in scene.groups if _lies(group, m, a)], d)
     return chosen if chosen is not _furthest(scene.groups, d) else None
 
@@ -277,10 +277,10 @@ def _by_number(groups: Sequence[Group], *, most: bool) -> Group | None:
 
 
 def _most_of(scene: Scene, m: str, a: Group) -> _Answer | None:
-    """The thing there is the most of among those that lie so from a group, where it is not the most of all."""
+    """The thing there is the most of among those in direction `m` from a group, where it is not the most of all."""
     chosen = _by_number([group for group in scene.groups if _lies(group, m, a)], most=True)
-    answer = _told("kind", chosen) if chosen is not _by_number(scene.groups, most=True) else None
-    return answer and _found_by_place(scene, _by_all_numbers(scene, answer))
+    answer = _attribute("kind", chosen) if chosen is not _by_number(scene.groups, most=True) else None
+    return answer and _resting_on_places(scene, _by_all_numbers(scene, answer))
 
 
 def _by_all_numbers(scene: Scene, answer: _Answer | None) -> _Answer | None:
@@ -293,26 +293,26 @@ def _related(scene: Scene, first: Group | None, second: Group) -> _Answer | None
     return _Answer((where,), _elements("place", *scene.groups)) if where else None
 
 
-def _side(scene: Scene, a: Group) -> _Answer | None:
+def _side_with_another(scene: Scene, a: Group) -> _Answer | None:
     """Where the only other group is."""
     others = [group for group in scene.groups if group is not a]
     return _related(scene, others[0], a) if len(others) == 1 else None
 
 
 def _at(scene: Scene, *places: str) -> _Answer | None:
-    """The kinds in these places, which are not the same."""
+    """The kinds in these places; null where a place is given twice."""
     shown = [next((group for group in scene.groups if group.place == place), None) for place in places]
-    return _told("kind", *shown) if len(set(places)) == len(places) else None
+    return _attribute("kind", *shown) if len(set(places)) == len(places) else None
 
 
 def _outermost(scene: Scene, d: str, e: str) -> _Answer | None:
     first, second = _furthest(scene.groups, d), _furthest(scene.groups, e)
     different = first is not second and list(_FURTHEST).index(d) < list(_FURTHEST).index(e)
-    return _found_by_place(scene, _told("kind", first, second)) if different else None
+    return _resting_on_places(scene, _attribute("kind", first, second)) if different else None
 
 
-def _set_in(scene: Scene) -> _Answer | None:
-    """The setting; a plain background is none that could be asked for."""
+def _setting(scene: Scene) -> _Answer | None:
+    """The setting, of a plain image that it is plain: an image without its setting has another answer than the key."""
     return _Answer((scene.setting,), frozenset({SETTING}))
 
 
@@ -322,7 +322,7 @@ def _surroundings(scene: Scene) -> _Answer | None:
 
 def _sizes_by_two(scene: Scene, r: str, a: Group, q: str, b: Group, c: Group) -> _Answer | None:
     return (
-        _found_by_place(scene, _told("size", _by_two(scene, r, a, q, b), c))
+        _resting_on_places(scene, _attribute("size", _by_two(scene, r, a, q, b), c))
         if c is not _by_two(scene, r, a, q, b)
         else None
     )
@@ -330,15 +330,15 @@ def _sizes_by_two(scene: Scene, r: str, a: Group, q: str, b: Group, c: Group) ->
 
 def _one_by_two(name: str) -> Callable[..., _Answer | None]:
     """Function that answers with an attribute of the one thing that has two relations."""
-    return lambda scene, r, a, q, b: _found_by_place(scene, _told(name, _by_two(scene, r, a, q, b)))
+    return lambda scene, r, a, q, b: _resting_on_places(scene, _attribute(name, _by_two(scene, r, a, q, b)))
 
 
 def _of_one(name: str) -> Callable[..., _Answer | None]:
-    return lambda _, a: _told(name, a)
+    return lambda _, a: _attribute(name, a)
 
 
 def _of_both(name: str) -> Callable[..., _Answer | None]:
-    return lambda _, a, b: _told(name, a, b)
+    return lambda _, a, b: _attribute(name, a, b)
 
 
 _ANY = "Are there any {a}?"
@@ -365,7 +365,7 @@ _FORMS = (
     _Form("place", "easy", "Where are the {a}?", "place", _of_one("place")),
     _Form("place", "medium", "Where are the {a}, and where are the {b}?", "place", _of_both("place")),
     _Form("place", "hard", f"Where is what {_BY_TWO}?", "place", _one_by_two("place")),
-    _Form("relation", "easy", "On which side of the {a} is there something else?", "relation", _side),
+    _Form("relation", "easy", "On which side of the {a} is there something else?", "relation", _side_with_another),
     _Form(
         "relation", "medium", "Where are the {a} seen from the {b}?", "relation",
         lambda s, a, b: _Answer((where,), _elements("place", a, b)) if (where := relation(a, b)) else None,
@@ -376,14 +376,14 @@ _FORMS = (
     ),
     _Form(
         "outermost", "easy", "What is {d}?", "kind",
-        lambda s, d: _found_by_place(s, _told("kind", _furthest(s.groups, d))),
+        lambda s, d: _resting_on_places(s, _attribute("kind", _furthest(s.groups, d))),
     ),
     _Form("outermost", "medium", "What is {d}, and what is {e}?", "kind", _outermost),
     _Form(
         "outermost", "hard", "Of what is {m} the {a}, what is {d}?", "kind",
-        lambda s, m, a, d: _found_by_place(s, _told("kind", _furthest_of(s, m, a, d))),
+        lambda s, m, a, d: _resting_on_places(s, _attribute("kind", _furthest_of(s, m, a, d))),
     ),
-    _Form("setting", "medium", "Where is the scene set?", "setting", _set_in),
+    _Form("setting", "medium", "Where is the scene set?", "setting", _setting),
     _Form(
         "setting", "hard", "In which setting and at which time of day is the scene?", "surroundings", _surroundings
     ),
@@ -401,12 +401,12 @@ _FORMS = (
     ),
     _Form(
         "most", "easy", "What is there the most of?", "kind",
-        lambda s: _by_all_numbers(s, _told("kind", _by_number(s.groups, most=True))),
+        lambda s: _by_all_numbers(s, _attribute("kind", _by_number(s.groups, most=True))),
     ),
     _Form(
         "most", "medium", "What is there the most of, and what the fewest?", "kind",
         lambda s: _by_all_numbers(
-            s, _told("kind", _by_number(s.groups, most=True), _by_number(s.groups, most=False))
+            s, _attribute("kind", _by_number(s.groups, most=True), _by_number(s.groups, most=False))
         ),
     ),
     _Form("most", "hard", "Of what is {m} the {a}, what is there the most of?", "kind", _most_of),

@@ -1,5 +1,6 @@
 """Personal data is found however it is spelt or marked, with its exact place in the text as it was written."""
 
+import random
 from collections import Counter
 
 import pytest
@@ -259,3 +260,24 @@ def test_names_and_addresses_that_no_model_reads_are_found_by_their_form(kind, t
 def test_names_that_marks_part_from_their_phrase_or_title_are_found(text, value):
     (found,) = PatternsAndNames().find_pii([text])
     assert value in [text[span.start : span.end] for span in found if span.type == "person"]
+
+
+SAID = {
+    "en": ("My phone number is", "079", 11, "zero one two three four five six seven eight nine"),
+    "de": ("Meine Telefonnummer ist", "0176", 12, "null eins zwei drei vier fünf sechs sieben acht neun"),
+    "fr": ("Mon numéro de téléphone est", "06", 10, "zéro un deux trois quatre cinq six sept huit neuf"),
+    "es": ("Mi teléfono es", "6", 9, "cero uno dos tres cuatro cinco seis siete ocho nueve"),
+}
+"""Language -> words before a mobile number, its first digits, its length, and the words of the digits."""
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("language", SAID)
+def test_a_number_that_is_said_in_words_alone_is_found_behind_its_word(language, seed):
+    draw = random.Random(f"{language} {seed}")
+    opening, first_digits, length, words = SAID[language]
+    digits = first_digits + "".join(draw.choices("123456789", k=length - len(first_digits)))
+    number = draw.choice([" ", ", "]).join(words.split()[int(digit)] for digit in digits)
+    text = f"{opening} {number}."
+    (span,) = find_patterns([text])[0]
+    assert (span.type, text[span.start : span.end]) == ("phone", number)
