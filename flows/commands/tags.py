@@ -77,7 +77,7 @@ def evaluate(
         raise BadInput(f"{len(sides)} sides are given; give files of labels, or a tagger and a reference")
     prices = load_prices(settings.prices)
     if settings.budget_usd is not None:
-        check_prices(prices, [side.providers[signal] for side in compared.asked if side])
+        check_prices(prices, [side.providers[signal] for side in compared.askable if side])
     costs = compared.costs(prices, tokens_in())
     if dry_run:
         print_estimates(costs, settings, as_json)
@@ -93,7 +93,7 @@ def evaluate(
     tags = [tag for tag in labels_of_signal(signal) if any(tag in label for label in said.reference.values())]
     if one_provider:
         _print_figures(tag_figures(said.tagger, said.reference, tags, compared.made_with), as_json)
-        service = getattr(compared.asked[0].providers[signal], "service", "") if compared.asked[0] else ""
+        service = getattr(compared.askable[0].providers[signal], "service", "") if compared.askable[0] else ""
         _print_cost(_cost(service, said.asked, use.get(service, Use()), prices, seconds), as_json)
         return
     for name, labels in zip(sides, compared.labels, strict=True):
