@@ -48,7 +48,7 @@ class AskedSide(NamedTuple):
     """A side whose labels come from a provider, or from the model of a models file."""
 
     name: str
-    """Of the provider or models file, with that of the folder of prompts; in estimates and failures."""
+    """Name of the provider or models file, and of the folder of prompts, as estimates and failures show it."""
     providers: Providers
 
 
