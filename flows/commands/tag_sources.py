@@ -144,6 +144,7 @@ class PlannedComparison:
                     store, lambda answer_ids: [document_of[answer_id] for answer_id in answer_ids],
                     wanted=list(document_of),
                 )  # fmt: skip
+            # Documents of equal prompt and images have one answer.
             labels = {
                 document.document_id: by_answer[answer_id]
                 for document in self.documents
@@ -202,8 +203,8 @@ def by_answer_id(documents: Iterable[Document]) -> dict[str, Document]:
 
 def answer_id_of(document: Document) -> str:
     """An id of what a tagger is shown: equal prompts with equal images have one id, whichever file they stand in."""
-    shown = [hashlib.sha256(content).hexdigest() for _, content in document.images]
-    return combined_id("tagged", [document.prompt, *shown])
+    image_hashes = [hashlib.sha256(content).hexdigest() for _, content in document.images]
+    return combined_id("tagged", [document.prompt, *image_hashes])
 
 
 def labels_to_evaluate(
@@ -217,13 +218,14 @@ def labels_to_evaluate(
         raise BadInput(f"--signal {known_values(signal, YES_OR_NO)}")
     labels, file_of = Spoken(), dict[str, str]()
     for name in files:
-        for item, said in read_tag_labels(Path(name), labels_of_signal(signal), False).items():
+        for item, own_labels in read_tag_labels(Path(name), labels_of_signal(signal), False).items():
             if item in labels:
                 raise BadInput(f"{name!r}: id {item!r} occurs in {file_of[item]!r}, too; give each item one line")
-            labels[item], file_of[item] = said, name
+            labels[item], file_of[item] = own_labels, name
     made_with = frozenset().union(*(read_made_with(Path(name)) for name in files))
     side = _asked(signal, settings.providers.get(signal, EMBEDDED), prompts)
     chosen = PlannedComparison(signal, [None, labels], [side, None], settings, answers=answers, made_with=made_with)
+    # A document is one prompt of a file, with its images; of those without a label nobody is asked.
     sources = [Path(name) for name in files if has_prompts(Path(name))] + ([items] if items else [])
     if sources:
         looks, began = side.providers[signal].looks_at_images, perf_counter()

@@ -135,10 +135,10 @@ def solved(scene: Scene, question: str) -> str | None:
     nouns = {noun: group for group in scene.groups for noun in (group.kind, plural(group.kind))}
     for form, pattern in _COMPILED:
         if match := pattern.fullmatch(question.strip()):
-            said = match.groupdict()
+            words_in_gaps = match.groupdict()
             if form.words == _ANY:
-                return ("yes" if said["a"] in nouns else "no") if scene.groups else None
-            gaps = {gap: nouns.get(word) if gap in _THINGS else word for gap, word in said.items()}
+                return ("yes" if words_in_gaps["a"] in nouns else "no") if scene.groups else None
+            gaps = {gap: nouns.get(word) if gap in _THINGS else word for gap, word in words_in_gaps.items()}
             answer = form.answer(scene, **gaps) if scene.groups and None not in gaps.values() else None
             return " and ".join(answer.values) if answer else None
     return None
@@ -176,19 +176,19 @@ def _with_options(
     """
     named = {place.kind for place in gaps.values() if isinstance(place, Group)}
     if len(answer.values) == 1:
-        said = [*answer.values, *_options(form.domain, answer.values[0], scene, named | set(answer.values), rng)[:3]]
+        options = [*answer.values, *_options(form.domain, answer.values[0], scene, named | set(answer.values), rng)[:3]]
     else:
-        parts, known = list[tuple[str, str]](), named | set(answer.values)
+        parts, taken = list[tuple[str, str]](), named | set(answer.values)
         for value in answer.values:
-            parts.append((value, _options(form.domain, value, scene, known, rng)[0]))
-            known.add(parts[-1][1])
-        said = [" and ".join(pair) for pair in product(*parts)]
-    shown = {gap: plural(place.kind) if isinstance(place, Group) else place for gap, place in gaps.items()}
-    return SceneQuestion(form.kind, form.words.format(**shown), said[0], tuple(said[1:]), answer.rests_on | named)
+            parts.append((value, _options(form.domain, value, scene, taken, rng)[0]))
+            taken.add(parts[-1][1])
+        options = [" and ".join(pair) for pair in product(*parts)]
+    words = {gap: plural(place.kind) if isinstance(place, Group) else place for gap, place in gaps.items()}
+    return SceneQuestion(form.kind, form.words.format(**words), options[0], tuple(options[1:]), answer.rests_on | named)
 
 
-def _options(domain: str, right: str, scene: Scene, known: set[str], rng: Random) -> list[str]:
-    """Wrong values of a domain in an order by chance; of kinds, those that are shown come first."""
+def _options(domain: str, right: str, scene: Scene, taken: set[str], rng: Random) -> list[str]:
+    """Wrong values of a domain in an order by chance; of kinds, those in the scene come first."""
     if domain == "surroundings":
         domain = "light" if right in LIGHTS else "setting"
     if domain == "count":
@@ -198,8 +198,8 @@ def _options(domain: str, right: str, scene: Scene, known: set[str], rng: Random
     wrong = [value for value in among if value != right]
     rng.shuffle(wrong)
     if domain == "kind":
-        shown = {group.kind for group in scene.groups}
-        wrong = sorted((kind for kind in wrong if kind not in known), key=lambda kind: kind not in shown)
+        kinds_in_scene = {group.kind for group in scene.groups}
+        wrong = sorted((kind for kind in wrong if kind not in taken), key=lambda kind: kind not in kinds_in_scene)
     return wrong
 
 
@@ -220,11 +220,11 @@ def _elements(name: str, *groups: Group) -> frozenset[str]:
 
 def _attribute(name: str, *groups: Group | None) -> _Answer | None:
     """The value of an attribute, of each group; null where a group is missing."""
-    known = [group for group in groups if group]
-    if len(known) < len(groups):
+    present = [group for group in groups if group]
+    if len(present) < len(groups):
         return None
-    values = tuple(_number(group.number) if name == "number" else getattr(group, name) for group in known)
-    return _Answer(values, _elements("place" if name == "kind" else name, *known))
+    values = tuple(_number(group.number) if name == "number" else getattr(group, name) for group in present)
+    return _Answer(values, _elements("place" if name == "kind" else name, *present))
 
 
 def _resting_on_places(scene: Scene, answer: _Answer | None) -> _Answer | None:
@@ -301,8 +301,8 @@ def _side_with_another(scene: Scene, a: Group) -> _Answer | None:
 
 def _at(scene: Scene, *places: str) -> _Answer | None:
     """The kinds in these places; null where a place is given twice."""
-    shown = [next((group for group in scene.groups if group.place == place), None) for place in places]
-    return _attribute("kind", *shown) if len(set(places)) == len(places) else None
+    groups_there = [next((group for group in scene.groups if group.place == place), None) for place in places]
+    return _attribute("kind", *groups_there) if len(set(places)) == len(places) else None
 
 
 def _outermost(scene: Scene, d: str, e: str) -> _Answer | None:
