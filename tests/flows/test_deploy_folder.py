@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.docker_context import context_files
+from tests.image_root import CHECKED, fingerprint
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +45,8 @@ arena-2024/releases/1.0.0/README.md logs/2024-06-20-conv.json demo/store/runs/1.
 """
 """Secrets, data and environments, as they may lie in the clone of somebody who operates it."""
 IN_AN_IMAGE = """
-LICENSE NOTICE Makefile README.md constraints.txt prefect.yaml pyproject.toml deploy/worker.sh docs/automations.yaml
-flows schemas tasks
+LICENSE NOTICE Makefile README.md constraints.txt prefect.yaml pyproject.toml deploy/pools deploy/worker.sh
+docs/automations.yaml flows schemas tasks
 """
 
 
@@ -73,23 +75,9 @@ def _of_the_package(clone: Path) -> set[str]:
 
 
 def _context(folder: Path) -> set[str]:
-    """Files that Docker sends: the last pattern that matches a path or a folder above it decides."""
-    lines = [line for line in (folder / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
-    patterns = [(line[0] == "!", _pattern(line.removeprefix("!"))) for line in lines]
-    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
-    sent = set[str]()
-    for file in files:
-        places = [place.as_posix() for place in (file, *file.parents[:-1])]
-        decisions = [back_in for back_in, pattern in patterns if any(map(pattern.fullmatch, places))]
-        if not decisions or decisions[-1]:
-            sent.add(file.as_posix())
-    return sent
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of .dockerignore; see https://docs.docker.com/build/concepts/context/#syntax."""
-    pieces = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-    return re.compile("".join(pieces.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*/|\*\*|\*)", text)))
+    """Files of a clone that Docker sends."""
+    files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return context_files(folder, [file.as_posix() for file in files])
 
 
 def test_an_image_is_made_of_the_package_and_of_no_file_of_its_operator(operated_clone):
@@ -158,12 +146,17 @@ def test_what_the_dockerfile_copies_and_runs_is_in_the_context(operated_clone, t
     assert dry.returncode == 0 and "-m venv" in dry.stdout, "the environment is made in the image, not copied"
     project = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
     deployed = yaml.safe_load((tmp_path / "prefect.yaml").read_text("utf-8"))["deployments"]
-    entrypoints = {each["entrypoint"].partition(":")[0] for each in deployed}
+    modules = {each["entrypoint"].rpartition(".")[0] for each in deployed}
+    entrypoints = {f"{module.replace('.', '/')}.py" for module in modules}
     pinned = re.findall(r"(?:-c|--build-constraints) (\S+)", dockerfile)
     started = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["worker"]["entrypoint"]
     for needed in (project["readme"], *entrypoints, *pinned, *started):
         assert (tmp_path / needed).is_file(), needed
     assert os.access(tmp_path / "deploy" / "worker.sh", os.X_OK)
+
+
+def test_the_lines_of_the_dockerfile_were_run_since_it_or_the_dependencies_changed():
+    assert CHECKED.read_text("utf-8").strip() == fingerprint(), "run `make image`, and commit deploy/image-checked.txt"
 
 
 def test_git_adds_no_file_of_an_operator_nor_a_linked_environment(operated_clone):

@@ -8,7 +8,11 @@ import threading
 from contextlib import closing
 
 import httpx
+import pytest
 
+from schemas.upkeep import Audited
+from tasks.storage.keyed_ids import pseudonym
+from tasks.storage.records import audit_entries, make_audit_folder
 from tests.flows.test_deploy_folder import BIN, DEPLOY, UNITS, commands_of, needs, printed_until
 from tests.places import ROOT
 from tests.small_store import small_store
@@ -69,3 +73,51 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
         explorer.stdout.close()
         login.shutdown()
         login.server_close()
+
+
+_AUDIT_ALONE_IS_WRITABLE = """
+set -e
+mount --bind "$1/audit" "$2"
+mount --bind "$1" "$1"
+mount -o remount,bind,ro "$1"
+mount --bind "$2" "$1/audit"
+shift 2
+exec "$@"
+"""
+"""As in `deploy/`: the store is mounted for reading, and its audit log for writing."""
+
+
+def _mounts_are_allowed() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _mounts_are_allowed(), reason="this user may not mount")
+def test_the_explorer_of_a_deployment_shows_masked_content_and_writes_the_audit_log_alone(tmp_path):
+    store = small_store(tmp_path / "store")
+    make_audit_folder(store)  # as each run does, which also makes the key for names of people
+    assert pseudonym(store, "an operator")
+    (tmp_path / "audit").mkdir()
+    view = [BIN / "curate", "view", store.root, "--port", str(free_port()), "--no-browser"]
+    mounted = ["unshare", "--mount", "sh", "-c", _AUDIT_ALONE_IS_WRITABLE, "sh", store.root, tmp_path / "audit", *view]
+    explorer = subprocess.Popen(
+        mounted,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        link = re.search(r"http://\S+token=\S+", printed_until(explorer, "token="))
+        assert link
+        with closing(httpx.Client(timeout=30, follow_redirects=True)) as colleague:
+            first_page = colleague.get(link[0])
+            item = re.search(r'href="(/items/[^"?]+)"', first_page.text)
+            assert item
+            own = {"Origin": str(first_page.url.join("/")).rstrip("/")}
+            opened = colleague.post(f"{first_page.url.join(item[1])}/open", headers=own)
+            assert opened.status_code == 200 and "Show this item" not in opened.text
+    finally:
+        explorer.terminate()
+        explorer.wait(30)
+        explorer.stdout.close()
+    assert [entry.what for entry in audit_entries(store)] == [Audited.LOOKED]
