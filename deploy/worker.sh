@@ -11,6 +11,13 @@ esac
 export PREFECT_WORKER_WEBSERVER_HOST="${PREFECT_WORKER_WEBSERVER_HOST:-127.0.0.1}" # where /health answers
 export PREFECT_WORKER_WEBSERVER_PORT="${PREFECT_WORKER_WEBSERVER_PORT:-4201}"
 [ -z "${CURATE_AUDIT:-}" ] || mkdir -p "$CURATE_AUDIT" # a volume of the explorer, whose folder would else be root's
-prefect work-pool inspect curation >/dev/null 2>&1 || prefect work-pool create curation --type "$pool" "$@"
+if made=$(prefect work-pool inspect curation --output json 2>/dev/null); then
+  case "$made" in
+  *"\"type\": \"$pool\""*) ;;
+  *) echo "the pool 'curation' is of another type than $pool; delete it: prefect work-pool delete curation" >&2 && exit 2 ;;
+  esac
+else
+  prefect work-pool create curation --type "$pool" "$@"
+fi
 prefect --no-prompt deploy --all
 exec prefect worker start --pool curation --type "$pool" --with-healthcheck

@@ -222,8 +222,21 @@ def test_the_worker_deploys_every_flow_and_waits_for_runs(scheduling_server, tmp
         os.killpg(started.pid, signal.SIGTERM)
         started.wait(60)
         for each in _post(f"{scheduling_server}/deployments/filter"):
-            request = urllib.request.Request(f"{scheduling_server}/deployments/{each['id']}", method="DELETE")
-            urllib.request.urlopen(request, timeout=60).close()
+            _delete(f"{scheduling_server}/deployments/{each['id']}")
+    docker = subprocess.run(
+        [DEPLOY / "worker.sh"],
+        cwd=ROOT,
+        env=environment | {"CURATE_POOL": "docker"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert docker.returncode == 2 and "of another type than docker" in docker.stderr
+    _delete(f"{scheduling_server}/work_pools/curation")
+
+
+def _delete(url: str) -> None:
+    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=60).close()
 
 
 def _post(url: str) -> list[dict]:
