@@ -19,5 +19,12 @@ if made=$(prefect work-pool inspect curation --output json 2>/dev/null); then
 else
   prefect work-pool create curation --type "$pool" "$@"
 fi
-prefect --no-prompt deploy --all
+deployed=$(prefect --no-prompt deploy --all 2>&1) || { echo "$deployed" >&2 && exit 1; }
+lines=PlainLines
+if [ "${CURATE_LOG_FORMAT:-}" = json ]; then # what is logged goes to stderr; stdout has sentences for people
+  lines=JsonLines
+  exec >/dev/null
+fi
+export PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER=json PREFECT_LOGGING_FORMATTERS_JSON_FORMAT='%(message)s'
+export PREFECT_LOGGING_FORMATTERS_JSON_CLASS="flows.running.log_lines.$lines" # in place of the JSON of Prefect
 exec prefect worker start --pool curation --type "$pool" --with-healthcheck

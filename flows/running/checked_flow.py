@@ -31,6 +31,8 @@ from prefect.states import Failed, Running
 from flows.before_work import checked
 from flows.commands.engine import check_server
 from flows.running.killed_runs import give_back, holder_tag, take_over, tell_killed
+from flows.running.log_lines import log_as_asked
+from flows.running.run_names import name_of, name_scheduled
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
 from schemas.errors import CurateError, StoreBusy
@@ -39,7 +41,7 @@ from schemas.settings import THREADS, Settings
 from schemas.upkeep import Audited
 from tasks.prompts import replaced_prompts
 from tasks.runtime.budget import in_run, ledger, one_ledger
-from tasks.runtime.progress import WATCHERS, json_asked, json_log_line, tell
+from tasks.runtime.progress import WATCHERS, tell
 from tasks.storage.lock import remove_leftovers, storage_errors, writing
 from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record, run_records
 from tasks.storage.reviews import take_in_journal
@@ -71,26 +73,6 @@ class OneLine(logging.Filter):
         return True
 
 
-class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object a line, with the figures of a stage as fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """`at`, `message`, `level`, the run's name, and `stage` where the record is about one."""
-        run = getattr(record, "flow_run_name", None)
-        about = {"level": record.levelname.lower(), "run": run, "stage": getattr(record, "stage", None)}
-        error = {"error": record.exc_info[0].__name__} if record.exc_info and record.exc_info[0] else {}
-        known = {name: value for name, value in about.items() if value is not None}
-        return json_log_line(record.getMessage(), **known, **error)
-
-
-def log_as_asked() -> None:
-    """Have what Prefect logs on this process's streams be JSON lines, where these are asked for."""
-    for name in ("root", "prefect", "prefect.flow_runs", "prefect.task_runs") if json_asked() else ():
-        for handler in logging.getLogger(name).handlers:
-            if isinstance(handler, logging.StreamHandler):
-                handler.setFormatter(JsonLines())
-
-
 for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
     logging.getLogger(_name).addFilter(OneLine())
 
@@ -114,7 +96,7 @@ def run_name() -> str:
         return f"{PROBES}: {flow_run.flow_name}"
     inner = context and context.flow_run and context.flow_run.parent_task_run_id  # the server need not be asked
     what = None if inner else deployment.name
-    return f"{what or flow_run.flow_name} {flow_run.scheduled_start_time:%Y-%m-%d}"
+    return name_of(what or flow_run.flow_name or "", flow_run.scheduled_start_time)
 
 
 def ended(error: CurateError) -> Any:
@@ -209,6 +191,8 @@ def _holding(store: Store) -> Iterator[None]:
     with _artifacts():
         get_run_logger()
         take_over(UUID(flow_run.id), own_tags, tag)
+        if deployment.id and deployment.name:
+            name_scheduled(UUID(deployment.id), deployment.name)
     try:
         with tags(*own_tags, tag):
             yield
