@@ -2,9 +2,9 @@
 
     python -m benchmarks.embedded_figures DATA [--stores STORE…] [--only MATERIAL…]
 
-DATA is the folder of shared data; STORES hold the prompts of `tags_by_hand.csv` (`curate demo --out DIR`, and what
-`curate run` makes of `arena-logs`). Figures of material that is not there, or not asked for, stay as they are. Of
-material that no rule was made with only totals are printed.
+DATA is the folder of shared data, with a checkout of gitleaks as `gitleaks`; STORES hold the prompts of
+`tags_by_hand.csv` (`curate demo --out DIR`, and what `curate run` makes of `arena-logs`). Figures of material that is
+not there, or not asked for, stay as they are. Of material that no rule was made with only totals are printed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from benchmarks import privacy_quality, privacy_unseen, refusal_quality, stand_in_judge
+from benchmarks import gitleaks_literals, privacy_quality, privacy_unseen, refusal_quality, stand_in_judge
 from benchmarks.prompts_by_readers import FROM_PROMPT, read_prompts
 from benchmarks.tag_labels import Labelled, unseen
 from benchmarks.tags_by_hand import TAGS, TAXONOMY, by_hand
@@ -110,6 +110,14 @@ def _chats(inputs: Inputs) -> Iterator[Counted]:
             yield Counted(
                 "text_pii", "", "messages that public_release drops for nobody's data, of dropped ones", hits, n
             )
+
+
+def _secrets(inputs: Inputs) -> Iterator[Counted]:
+    """Texts of gitleaks' rules, where its sources are in the folder of data."""
+    given = gitleaks_literals.literals(inputs.data / "gitleaks")
+    figures = list(gitleaks_literals.figures(given)) if given.secrets else []
+    for (_, hits, n, _), measure in zip(figures, (RECALL, "false alarms on lookalikes"), strict=bool(figures)):
+        yield Counted("text_pii", "secret", measure, hits, n)
 
 
 def _written_refusals(_: Inputs) -> Iterator[Counted]:
@@ -232,6 +240,14 @@ MEASURED = {
             RULES_AUTHOR, False, "privacy_unseen DATA --part 2",
         ),
         _chats,
+    ),
+    "gitleaks' literals": Measuring(
+        _measuring(
+            "Texts with a secret, and lookalikes, of the tests of the rules that the finder uses: plain literals of "
+            "45 files, without the longest.",
+            "gitleaks' authors", True, "gitleaks_literals SOURCES",
+        ),
+        _secrets,
     ),
     "written refusals": Measuring(
         _measuring("Sentences in seven languages, half by hash.", RULES_AUTHOR, True, _REFUSALS), _written_refusals

@@ -56,9 +56,9 @@ def secrets(text: str) -> Iterator[PiiSpan]:
     for index in sorted({index for word, rules in _words().items() if word in small for index in rules}):
         rule = _rule(index)
         for match in rule.form.finditer(text):
-            group = rule.group or next((at for at, part in enumerate(match.groups(), 1) if part), 0)
-            if _is_secret(rule, match, match[group]):
-                yield PiiSpan(type=KEY, start=match.start(group), end=match.end(group), confidence=1.0)
+            start, end = _secret_place(rule, match)
+            if _is_secret(rule, match, text[start:end]):
+                yield PiiSpan(type=KEY, start=start, end=end, confidence=1.0)
     for form, match in formed_secrets(text):
         yield PiiSpan(type=form.type, start=match.start("data"), end=match.end("data"), confidence=1.0)
 
@@ -84,20 +84,30 @@ def entropy(text: str) -> float:
 
 
 def _is_secret(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
-    """Whether a match passes the checks of its rule, and is no login in words, filler or name of a program."""
+    """Whether a match passes the checks of its rule, and is no login in words, listed example, filler or name."""
     if match.group().startswith("curl") and not is_login(secret):
         return False
     is_filler = _filled(secret) >= FILLED_SHARE * len(secret) or _PROGRAM_NAME.fullmatch(secret)
-    return passes(rule, match, secret) and not (rule.entropy and is_filler)
+    return passes(rule, match, secret) and not (rule.entropy and is_filler) and not _is_listed(secret)
+
+
+def _secret_place(rule: SecretRule, match: re.Match[str]) -> tuple[int, int]:
+    """Start and end of the secret in a match."""
+    group = rule.group or next((at for at, part in enumerate(match.groups(), 1) if part), 0)
+    return match.span(group)
 
 
 def passes(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
     """Whether a match is irregular enough for its rule, and on none of the rule's lists of what is harmless."""
-    if entropy(secret) < rule.entropy or any(word in secret.lower() for word in rule.stop_words):
-        return False
+    is_worded = any(word in secret.lower() for word in rule.stop_words)
+    return entropy(secret) >= rule.entropy and not is_worded and not _is_harmless(rule, match, secret)
+
+
+def _is_harmless(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
+    """Whether a match has a form that its rule lists as harmless."""
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0]
     looked_at = {"secret": secret, "match": match.group(), "line": line}
-    return not any(form.search(looked_at[target]) for target, form in rule.harmless)
+    return any(form.search(looked_at[target]) for target, form in rule.harmless)
 
 
 @cache
@@ -154,8 +164,9 @@ def is_irregular(value: str) -> bool:
 
 
 def is_key(value: str) -> bool:
-    """Whether a value with a vendor's prefix is as irregular as a key, and no placeholder."""
-    return entropy(value) >= IRREGULAR_BITS and not is_invented(value)
+    """Whether a value with a vendor's prefix is as irregular as a key, no placeholder and no words of one case."""
+    is_worded = len(value) >= ONE_CASE_MIN and (value.islower() or value.isupper()) and not re.search(r"\d", value)
+    return entropy(value) >= IRREGULAR_BITS and not is_worded and not is_invented(value)
 
 
 def is_login(value: str) -> bool:
@@ -176,10 +187,20 @@ def marks_login(user: str, password: str) -> bool:
 def is_invented(value: str) -> bool:
     """Whether documentation writes a value for a secret: signs repeated or in order, names of a program, or words."""
     small = value.lower()
-    if _filled(value) or _SHOWN.search(small) or _PROGRAM_NAME.fullmatch(value):
+    if _filled(value) or _SHOWN.search(small) or _PROGRAM_NAME.fullmatch(value) or _is_listed(value):
         return True
-    worded = sum(len(match.group()) for match in _stop_words().finditer(small))
+    worded = sum(len(match.group()) for match in _words_of_names().finditer(small))
     return worded >= WORDED_SHARE * sum(map(str.isalnum, small))
+
+
+def _is_listed(value: str) -> bool:
+    """Whether the rules list a value as one that documentation shows, or as no secret of the rule whose form it has."""
+    small = value.lower()
+    rules = [_rule(index) for word, indices in _words().items() if word in small for index in indices]
+    matches = [(rule, match) for rule in rules if (match := rule.form.match(value))]
+    return small in _stop_words() or any(
+        _secret_place(rule, match) == (0, len(value)) and _is_harmless(rule, match, value) for rule, match in matches
+    )
 
 
 def _filled(value: str) -> int:
@@ -193,6 +214,8 @@ def _filled(value: str) -> int:
     return len(places)
 
 
+ONE_CASE_MIN = 24
+"""Fewest signs of a key with a vendor's prefix that has both cases or a digit."""
 ORDERED_MIN = 6
 """Fewest signs in alphabetical or numerical order that chance hardly draws: of 64 hex digits in one of 20,000."""
 WORDED_SHARE = 0.5
@@ -225,11 +248,16 @@ _VARIABLE = re.compile(r"<[^<>]+>|\[[^\[\]]+\]|\$\w+|\$?\{{1,2}[^{}]+\}{1,2}|\$\
 
 
 @cache
-def _stop_words() -> re.Pattern[str]:
-    """The rules' own words of which identifiers are made, those of four letters and more, the longest first."""
-    lists = [each for rule in _file()["rules"] for each in rule.get("allowlists", ())]
-    words = {word.lower() for each in lists for word in each.get("stopwords", ())}
-    spelt = sorted((word for word in words if len(word) > 3 and word.isalpha()), key=len, reverse=True)
+def _stop_words() -> frozenset[str]:
+    """The stop words of all rules, in lower case."""
+    allowlists = [allowlist for rule in _file()["rules"] for allowlist in rule.get("allowlists", ())]
+    return frozenset(word.lower() for allowlist in allowlists for word in allowlist.get("stopwords", ()))
+
+
+@cache
+def _words_of_names() -> re.Pattern[str]:
+    """The stop words of which identifiers are made, those of four letters and more, the longest first."""
+    spelt = sorted((word for word in _stop_words() if len(word) > 3 and word.isalpha()), key=lambda w: (-len(w), w))
     return re.compile("|".join(spelt))
 
 

@@ -52,6 +52,27 @@ def test_a_key_that_is_drawn_is_found(place):
         assert value in [kept for _, kept in formed(f"why does {value} fail?")]
 
 
+def listed_examples():
+    """The keys that the rules list as examples of documentation: a vendor's prefix, and no sign of an expression."""
+    lists = [allowlist for rule in rules._file()["rules"] for allowlist in rule.get("allowlists", ())]
+    listed = [form for allowlist in lists for form in allowlist.get("regexes", ())]
+    return [form for form in listed if re.fullmatch(r"AIza[\w-]{35}", form)]
+
+
+def test_a_key_that_the_rules_list_as_an_example_is_none_and_its_sibling_is():
+    assert len(listed_examples()) > 10
+    for example in listed_examples():
+        sibling = example[:6] + characters(DRAW, len(example) - 6, string.ascii_letters + string.digits)
+        assert formed(f"apiKey: {example}") == []
+        assert ("api_key", sibling) in formed(f"apiKey: {sibling}")
+
+
+def test_words_of_one_case_behind_a_vendors_prefix_are_no_key():
+    for _ in range(100):
+        words = "".join(DRAW.sample([word.lower() for word in WORDS], 5))
+        assert (words, formed(f"&hf_{words}_prio, next")) == (words, [])
+
+
 @pytest.mark.parametrize("sign", ["-", "_", "__", "-_"])
 def test_a_class_of_a_style_sheet_is_no_key(sign):
     for _ in range(50):
