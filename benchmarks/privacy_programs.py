@@ -110,14 +110,14 @@ def _matches(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _zones(text: str) -> Iterator[str]:
-    return (match.group() for match in ZONE.finditer(text) if "<" in text and machine_readable(match))
+    return (match.group() for match in ZONE.finditer(text) if machine_readable(match))
 
 
 def _encoded(text: str) -> Iterator[str]:
-    """A file as lines of base64 and of base32, behind a sign that has zones searched for."""
+    """A file as lines of base64 and of base32."""
     for encode, width in ((base64.b64encode, 64), (base64.b32encode, 44), (base64.b32encode, 30)):
         letters = encode(text.encode("utf-8", "replace")).decode()
-        yield "<data>\n" + "\n".join(letters[start : start + width] for start in range(0, len(letters), width))
+        yield "\n".join(letters[start : start + width] for start in range(0, len(letters), width))
 
 
 def signs(draw: random.Random) -> Iterator[str]:

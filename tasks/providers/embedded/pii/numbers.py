@@ -87,15 +87,23 @@ PHONE_BROKEN = re.compile(
 """A telephone number over two lines, with + and country, or as in the United States."""
 _COUNTRY = "|".join(sorted({*phonenumbers.SUPPORTED_REGIONS, "UK", "USA"} - {"ID", "SO", "PR"}))
 """Codes of countries, which may stand before the word for a number: `my CN number`; not what else they abbreviate."""
+_MY_NUMBER = (
+    rf"(?:my|his|her|their|your|our)[^\S\n](?:(?-i:{_COUNTRY})[^\S\n])?number|(?:mon|ton|son|notre|votre|leur)[^\S\n]num[ée]ro"
+    r"|(?:mein|dein|sein|ihr|unser|euer)e?r?[^\S\n](?:nummer|nr\.?)|(?:mi|tu|su|nuestro|vuestro)[^\S\n]n[úu]mero"
+    r"|(?:mio|tuo|suo|nostro|vostro)[^\S\n]numero|(?:meu|teu|seu|nosso|vosso)[^\S\n]n[úu]mero"
+    r"|(?:mijn|jouw|je|uw|zijn|haar|onze?)[^\S\n]nummer|(?:mój|twój|jego|jej|nasz|wasz)[^\S\n]numer"
+    r"|(?:мой|твой|его|её|наш|ваш)[^\S\n]номер|(?:mitt|ditt|hans|hennes)[^\S\n]nummer"
+)
+"""A number that is somebody's, without a word for telephones."""
 _BEFORE = re.compile(
     r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
     r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
-    rf"|(?:my|his|her|their|your|our)[^\S\n](?:(?-i:{_COUNTRY})[^\S\n])?number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
+    rf"|{_MY_NUMBER}|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
     r"|r[uü]ckruf|anruf\w*|appel(?:er|ez|le[rz]?)|ll[aá]m(?:a|e|ar)(?:me)?|ligue|chiam\w{1,6}|bel|r[iu]f|dzwoni[cć]|komórk\w*"
     r"|my[^\S\n]digits|тел(?:ефон)?|هاتف\w?|هاتفي|جوال|موبايل|फ़ोन|फोन|मोबाइल)"
-    r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|est(?:[^\S\n]le)?|es|é|to|was|at|on"
+    r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|lautet|est(?:[^\S\n]le)?|es(?:[^\S\n]el)?|[éè]|to|jest|är|was|at|on"
     r"|unter|pod|au|al|op|en|है))*[\s:.#,=()*_-]{0,6}\Z"
-    r"|(?:电话|電話|手机|手機|携帯|联系方式|전화)(?:番号|号码|號碼|号|번호)?[は是为為는]?[\s:：]{0,2}\Z",
+    r"|(?:(?:电话|電話|手机|手機|携帯|联系方式|전화)(?:番号|号码|號碼|号|번호)?|我的号码|我的號碼|私の番号)[は是为為는]?[\s:：]{0,2}\Z",
     re.I,
 )
 _OTHER = re.compile(

@@ -10,7 +10,7 @@ from stdnum.kr import rrn as korea
 
 from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii import identities, numbers, wallets
-from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
+from tasks.providers.embedded.pii.machine_zone import HINT, MACHINE_READABLE, machine_readable
 from tasks.providers.embedded.pii.named import NAMED, Named
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
@@ -213,16 +213,17 @@ _PAIR = r"(?<![\w.,(\[{=*/+-])(?<!\d, )-?\d{2}\.\d{5,7}, ?-?\d{2,3}\.\d{5,7}(?![
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:\D{0,8}\d){5}")
 """Six digits near each other."""
-_BROKEN = re.compile(rf"[\dA-Z]{_BREAK}[\dA-Z]")
+_BROKEN = re.compile(r"\d\)?[ \t.-]{0,6}\r?\n[ \t]{0,8}\d")
+"""A number that goes on in the next line, with all signs that may stand before the end of the first."""
 _AT = re.compile(r"@")
 
 PATTERNS = (
-    Pattern("passport", re.compile(MACHINE_READABLE), machine_readable, re.compile("<")),
+    Pattern("passport", re.compile(MACHINE_READABLE), machine_readable, re.compile(HINT)),
     Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _credentials, _AT),
     Pattern("email", re.compile(_EMAIL), _email, _AT),
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
-    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, _DIGITS),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, re.compile(r"[A-Za-z]\d\d")),
     *(Pattern(kind.type, _form(kind.pattern()), _named(kind), _DIGIT) for kind in NAMED),
     Pattern("iban", re.compile(wallets.CHECKED), wallets.checked_wallet),
     Pattern("iban", re.compile(wallets.SAID), wallets.said_wallet),

@@ -43,7 +43,7 @@ class SecretForm(NamedTuple):
     type: str
     """Type of its spans."""
     hints: str
-    """Words, in lower case, of which one stands in every text that has it."""
+    """Words, in lower case, of which one stands in every text that has it, in each of the word's spellings."""
     check: Callable[[str], bool]
     """Whether a value is a secret, and not a word or what documentation writes in its place."""
     pattern: str
@@ -347,7 +347,7 @@ FORMS = (
         r"\b(?P<data>(?:[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}|[5KL][1-9A-HJ-NP-Za-km-z]{50,51}))\b",
     ),
     SecretForm(
-        "seed phrase", KEY, "phrase words seed", bool,  # BIP 39
+        "seed phrase", KEY, "phrase word seed", bool,  # BIP 39
         r"(?i:seed|recovery|mnemonic|secret|backup|wallet)[ -]?(?i:recovery )?(?i:phrase|words?|seed)\W{0,8}"
         rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,|]{{1,3}}){{11,23}}{_WORD})\b",
     ),
@@ -358,7 +358,7 @@ FORMS = (
         r"|key-[0-9a-f]{32}|AC[0-9a-f]{32})(?![\w-])",
     ),
     SecretForm(
-        "login", KEY, "login credential creds", bool,  # a user and a password with a slash or colon between
+        "login", KEY, "log cred", bool,  # a user and a password with a slash or colon between
         r"(?i)(?<![a-z])(?:log[ -]?in|credentials?|creds)[\"']?[^\S\n]{0,3}[:=][^\S\n]{0,3}[\"'`]?(?!https?:)"
         r"(?P<data>[^\s:/,;\"'(){}\[\]]{2,40}[^\S\n]?[/:][^\S\n]?" + _NOBODYS + _MIXED + ")",
     ),

@@ -127,3 +127,22 @@ def test_a_german_health_insurance_number_is_drawn_with_its_check_digit():
     assert re.fullmatch(r"[A-Z]\d{9}", NAMED["Krankenversichertennummer"](DRAW))
     assert not NATIONAL.keys() & NAMED.keys() - {"주민등록번호"}
     assert find_patterns(["Krankenversichertennummer A000500015"])[0]
+
+
+MY_NUMBER = {
+    "mon numéro est le {}": "06 {} {} {} {}", "votre numero: {}": "06 {} {} {} {}",
+    "meine Nummer ist {}": "0176 {}{}{}",
+    "deine Nr. lautet {}": "0151 {}{}{}{}", "mi número es {}": "6{} {}1 {}2", "tu numero es el {}": "6{} {}1 {}2",
+    "il mio numero è {}": "347 {}{}{}9", "o meu número é {}": "91{} {}3 {}4", "mijn nummer is {}": "06 {}{}{}{}",
+    "mój numer to {}": "6{} {}1 {}2", "мой номер {}": "8 9{} {}1-{}-{}",
+    "mitt nummer är {}": "070-{}1 {} {}", "我的号码是{}": "138{}{}{}{}", "私の番号は{}": "090-{}{}-{}{}",
+}  # fmt: skip
+"""Phrase of somebody's number -> its form, pairs of digits in the braces."""
+
+
+@pytest.mark.parametrize("phrase", MY_NUMBER)
+def test_a_number_that_is_somebodys_is_a_telephone_number_without_a_word_for_telephones(phrase):
+    form = MY_NUMBER[phrase]
+    for _ in range(20):
+        number = form.format(*(DRAW.randint(10, 99) for _ in range(form.count("{}"))))
+        assert ("phone", number) in formed(f"Hallo, {phrase.format(number)}!"), number

@@ -5,6 +5,7 @@ import random
 import re
 import string
 import warnings
+from functools import cache
 from re import _constants as signs
 from re import _parser as parser
 
@@ -112,16 +113,22 @@ def drawn(form):
         if kind is signs.LITERAL:
             text += chr(value)
         elif kind is signs.IN or kind in (signs.NOT_LITERAL, signs.ANY):
-            held = re.compile(_set(kind, value), re.ASCII)
-            text += DRAW.choice([sign for sign in _SIGNS if held.fullmatch(sign)] or [" "])
+            text += DRAW.choice(_of_set(_set(kind, value)))
         elif kind in (signs.MAX_REPEAT, signs.MIN_REPEAT):
             least, most, repeated = value
-            text += "".join(drawn(repeated) for _ in range(least + ((most - least) // 2 if most < 64 else 0)))
+            middle = least + ((most - least + 1) // 2 if most < 64 else 0)
+            text += "".join(drawn(repeated) for _ in range(DRAW.choice((least, middle, middle))))
         elif kind is signs.SUBPATTERN:
             text += drawn(value[-1])
         elif kind is signs.BRANCH:
             text += drawn(DRAW.choice(value[1]))
     return text
+
+
+@cache
+def _of_set(expression):
+    """The signs in a set of a regular expression; a blank where there is none."""
+    return [sign for sign in _SIGNS if re.fullmatch(expression, sign, re.ASCII)] or [" "]
 
 
 _SIGNS = string.ascii_letters + string.digits + "_-+/=.~:;,!@#%&*'\"{}[]()<> \n"
@@ -133,7 +140,7 @@ def _set(kind, value):
     parts = {
         signs.LITERAL: lambda code: re.escape(chr(code)), signs.NEGATE: lambda _: "^",
         signs.RANGE: lambda ends: f"{re.escape(chr(ends[0]))}-{re.escape(chr(ends[1]))}",
-        signs.CATEGORY: lambda name: {"DIGIT": r"\d", "WORD": r"\w", "SPACE": r"\s"}.get(
+        signs.CATEGORY: lambda name: {"DIGIT": r"\d", "WORD": r"\w", "SPACE": r"\s", "NOT_WORD": r"\W"}.get(
             str(name).rpartition("CATEGORY_")[2], r"\S"),
     }  # fmt: skip
     return "[" + "".join(parts[part](of_part) for part, of_part in value) + "]"
