@@ -89,6 +89,20 @@ def test_a_hedge_that_then_answers_is_no_refusal(language, openings, seed):
 
 
 @pytest.mark.parametrize("language", KINDS)
+def test_an_answer_of_one_sentence_that_has_no_opinion_or_finds_the_request_wrong_is_a_refusal(language):
+    parts, joint = KINDS[language], "" if language in ("zh", "ja") else " "
+    texts = [text.replace("{topic}", topic) for text in parts["alone"] for topic in parts["topics"]]
+    assert [text for text in texts if not refuses(text)] == []
+    continued = [joint.join((text, end)) for text in texts for end in parts["answers"]]
+    assert [text for text in continued if refuses(text)] == []
+
+
+@pytest.mark.parametrize("language", KINDS)
+def test_an_answer_about_what_does_not_exist_declines_nothing(language):
+    assert [text for text in KINDS[language]["unreal"] if refuses(text)] == []
+
+
+@pytest.mark.parametrize("language", KINDS)
 def test_an_answer_that_only_tells_of_laws_or_values_is_no_refusal(language):
     texts = KINDS[language]["tells"]
     assert [text for text in texts if refuses(text)] == []

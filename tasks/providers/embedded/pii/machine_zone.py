@@ -40,7 +40,7 @@ MACHINE_READABLE = (
 )
 """All lines of a zone that stand below each other, or one line alone."""
 HINT = f"<|{_DATES}"
-"""What stands in every zone: a filler, or the dates of a line 2 whose other fields are full."""
+"""A sign of every zone: a filler, or the dates of a line 2 whose other fields are full."""
 _OVERLAPPING_DATES = re.compile(f"(?=({_DATES}))")
 """`_DATES` at every position: the letters of Somalia (SOM) before them are also read as the end of a date and a sex."""
 _FILLERS, _NAME_LINE_MIN = "<<<<", 28
