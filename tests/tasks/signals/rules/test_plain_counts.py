@@ -104,6 +104,7 @@ ENDS = {
     "a formula": "\\text{{{}}} + \\frac{{1}}{{2}}", "a formula over lines": "\\boxed{{\n{}\n}}",
     "a place of a picture": "<image1>;",
     "a plural in brackets": "{} item(s);",
+    "a number of things": "{}(2)", "a remark": "{}({})", "a function of mathematics": "{}: sin(x)", "a sine": "sin(x)",
 }  # fmt: skip
 
 
@@ -120,6 +121,8 @@ STATEMENTS = {
     "C": ["int total = 0;", "total += price(item);", "break;", "char name[20];"],
     "JavaScript": ["let total = 0;", "total += price(item);", "run(total);", "const { a } = b;"],
     "PHP": ["$total = 0;", "echo price($item);", "return $total;", "$x++;"],
+    "Python": ["x = foo(3)", "print(x)", "rows.sort(key=len)", "run()", "send('a')", "load_all(rows)"],
+    "C of own types": ["Node *head;", "uint8_t size;", "vector<int> rows;", "node_t **next;", "list->size = 0;"],
     "CSS": ["color: red;", "margin-top: 4px;", "font-family: sans-serif;", "a { color: red; }"],
 }
 
