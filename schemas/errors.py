@@ -207,7 +207,7 @@ OPTIONS = (
     "cluster", "config", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "prompts", "protocol", "provider",
     "public", "release", "repo", "sample", "seed", "since", "slice", "store", "table",
-    "until", "with-answers", "workers",
+    "unmask", "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")

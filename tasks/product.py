@@ -5,6 +5,7 @@ further thing that products give is a field here, nothing by default, and a func
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
     from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
     from tasks.review_queue import ReviewQueue
-    from tasks.shown import ComparedTopics, Comparison, MorePages, Source
+    from tasks.shown import AskedTables, ComparedTopics, Comparison, MorePages, Source
     from tasks.storage.queries.signals import Versions
     from tasks.storage.tables import Store
 
@@ -60,7 +61,7 @@ class KeyedItems(NamedTuple):
 
 
 class Explorer(NamedTuple):
-    """Pages of stores and releases."""
+    """Pages of stores and releases, and answers in SQL."""
 
     of_store: "Callable[[Store, Sequence[Product]], Source]"
     """A store with the sections and boards that products add."""
@@ -71,6 +72,8 @@ class Explorer(NamedTuple):
     export: "Callable[[Source, Path, int, Comparison | None], int]"
     """Write the pages of a release to a new folder, of at most so many items; the number of items."""
     compared_topics: "Callable[[Source, Source], ComparedTopics]"
+    asked: "Callable[[str, bool, Callable[[], Versions]], AbstractContextManager[AskedTables]]"
+    """The tables of the store or release at a place; whether texts are given as they are; the versions of signals."""
 
 
 def _nothing(*_: object) -> Iterable[Any]:

@@ -1,7 +1,7 @@
 """A store or a release as pages show it: the listing, one item, one image, boards. Both offer a `Source`."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from schemas.publication import ReleaseDiff, RowChange
 from tasks.release.registered import ShownBoard
 
 if TYPE_CHECKING:  # slow to load, and few who need this module serve pages
+    import pyarrow as pa
     from fastapi import FastAPI, Response
 
 CONVERSATION, BATTLE, PROMPT, FAILURE = "conversation", "battle", "prompt", "failed prompt"
@@ -237,6 +238,16 @@ class ComparedTopics(NamedTuple):
     """Rule by which they are matched, in words."""
     page: Callable[[], str]
     """One file that shows them with pictures; both releases must still be open."""
+
+
+class AskedTables(Protocol):
+    """Tables of a store or a release that are asked in SQL."""
+
+    def views(self) -> Mapping[str, str]:
+        """Name of each table and view -> what one of its rows is."""
+
+    def answer(self, question: str) -> "Iterator[pa.RecordBatch]":
+        """The rows of a question, in at least one batch. Raises BadInput for one that cannot be asked."""
 
 
 class PagesOfSource(Protocol):

@@ -15,7 +15,8 @@ from flows.commands import command_line
 from flows.products import PRODUCTS
 
 ROOT = Path(__file__).parents[1]
-FILES = {path: path.read_text("utf-8") for top in ("flows", "tasks", "schemas") for path in (ROOT / top).rglob("*.py")}
+FOLDERS = ("arena_curation", "flows", "tasks", "schemas")
+FILES = {path: path.read_text("utf-8") for top in FOLDERS for path in (ROOT / top).rglob("*.py")}
 SECOND_READING = re.compile(r"(Of|Those|Its|What|As|That|Which|Such|These|Their|Also|And|Only)\b")
 """First words after which a reader has to guess the noun."""
 SAME_NAME = {
@@ -61,9 +62,13 @@ def test_a_docstring_begins_with_its_noun_or_verb():
 
 
 def test_a_public_name_is_defined_once():
-    """A command's function is not counted: it has the name that users type, which may be that of its flow."""
+    """A command's function is not counted: it has the name that users type, as its flow and the public one may have."""
     commands = set(_commands(command_line()))
-    places = ("flows.commands", *(each.commands.rpartition(".")[0] for each in PRODUCTS if each.commands))
+    places = (
+        "arena_curation",
+        "flows.commands",
+        *(each.commands.rpartition(".")[0] for each in PRODUCTS if each.commands),
+    )
     names = Counter(
         node.name
         for module, tree in _modules().items()

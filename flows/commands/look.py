@@ -1,9 +1,7 @@
 """`curate inspect`, `curate duplicates` and `curate explain`: inspect items without running the pipeline."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +11,6 @@ from schemas.errors import BadInput
 from schemas.policy import SemanticImages
 from schemas.settings import Settings
 from tasks.runtime.untrusted import json_text, one_line
-
-if TYPE_CHECKING:
-    from tasks.storage.tables import Store
 
 SemanticOption = Annotated[
     bool,
@@ -33,24 +28,18 @@ def inspect(
 ) -> None:
     """Print every signal of image files or JSONL texts; no store is needed."""
     from tasks.providers import Providers
-    from tasks.signals.loose_files import inspect_file
+    from tasks.signals.loose_files import inspect_files
 
-    for file in files:
-        if not file.is_file():
-            what = "is a folder; name the files in it" if file.is_dir() else "does not exist"
-            raise BadInput(f"{str(file)!r} {what}")
-    providers = Providers(settings.providers)
-    for file in files:
-        for inspected in inspect_file(file, providers):
-            if as_json:
-                print(json_text(inspected), flush=True)
-            else:
-                print(one_line(inspected["item"]))
-                for name, values in inspected["signals"].items():
-                    shown = {key: value for key, value in values.items() if key != "vector"}
-                    if "vector" in values:
-                        shown["dimensions"] = len(values["vector"])
-                    print(f"  {name:<16} {json_text(shown)[:400]}")
+    for inspected in inspect_files(files, Providers(settings.providers)):
+        if as_json:
+            print(json_text(inspected), flush=True)
+            continue
+        print(one_line(inspected["item"]))
+        for name, values in inspected["signals"].items():
+            shown = {key: value for key, value in values.items() if key != "vector"}
+            if "vector" in values:
+                shown["dimensions"] = len(values["vector"])
+            print(f"  {name:<16} {json_text(shown)[:400]}")
 
 
 @takes("providers", store="")
@@ -78,23 +67,6 @@ def duplicates(
         print(f"{found.images} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
 
 
-def _named_in_the_explorer(store: "Store", address: str) -> str:
-    """The conversation or battle whose page in the explorer ends in these 16 hex digits; the text itself if none."""
-    from tasks.shown import BATTLE, CONVERSATION, item_key
-
-    if re.fullmatch("[0-9a-f]{16}", address):
-        queries = {
-            CONVERSATION: "SELECT conversation_id AS item_id FROM conversations",
-            BATTLE: "SELECT battle_id AS item_id FROM battles",
-        }
-        for kind, query in queries.items():
-            for item_ids in store.batches(query):
-                for item_id in item_ids["item_id"]:
-                    if item_key(kind, item_id) == address:
-                        return str(item_id)
-    return address
-
-
 def _in_words(row: dict[str, Any]) -> str:
     if "group" in row:
         return f"group of {len(row['group'])}: " + ", ".join(map(one_line, row["group"]))
@@ -115,35 +87,8 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Why an item was kept or dropped, in at most five lines; --json has every signal used."""
-    from tasks.storage.readable import ReadableStore
+    from flows.accounts import item_account
 
-    of_store = ReadableStore.existing(settings.store, any_layout=True)
-    try:
-        lines = of_store.again(lambda: _account_lines(of_store, item, as_json))
-    finally:
-        for problem in of_store.problems:
-            note(problem)
-    for line in lines:
+    account = item_account(settings.store, item, with_sentences=not as_json, with_signals=as_json)
+    for line in [json_text(account.facts)] if as_json else account.sentences:
         print(line)
-
-
-def _account_lines(store: "Store", item: str, as_json: bool) -> list[str]:
-    """The account of an item in sentences, or in one line of JSON. Raises BadInput when the store does not have it."""
-    from schemas.tables import SIGNALS
-    from tasks.policy.explained import explained
-    from tasks.storage.queries.explain import explain_item
-    from tasks.storage.queries.stored_items import StoredItems
-    from tasks.takedown.scope import known_as, taken_down
-
-    def names() -> Iterator[str]:
-        yield item
-        if (listed := _named_in_the_explorer(store, item)) != item:
-            yield listed
-        yield from (name for name in known_as(store, item) if name != item)
-
-    for name in names():
-        if account := explain_item(store, name, SIGNALS if as_json else ()):
-            return [json_text(account)] if as_json else explained(StoredItems(store, [name]), account)
-    absent = f"is not in store {store.root!r}"
-    gone = "was taken down from this store" if taken_down(store, known_as(store, item)) else absent
-    raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")

@@ -80,12 +80,7 @@ def takes(
             for key, value in deepcopy(defaults).items():
                 if "." not in key or not _holds(values, key):
                     _put(values, key, value)
-            values = settings_file.merged(values, stated)
-            if "store" in needed:
-                values = settings_file.with_store(values)
-            if missing := sorted(key for key in needed if not _holds(values, key)):
-                raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
-            settings = _made(row, values, keys)
+            settings = _merged(row, values, stated, needed, keys)
             with replaced_prompts(getattr(settings, "prompts", None)):
                 function(settings, **given)
 
@@ -99,6 +94,30 @@ def takes(
         return command
 
     return decorated
+
+
+def settings_in_force(stated: Mapping[str, Any], needed: Iterable[str] = (), **defaults: Any) -> Settings:
+    """The settings of a call from Python: what is stated, else what the settings file says, as for a command.
+
+    Keys are those of the file, sections mappings. `needed`: keys that must be given. `defaults` win over the file.
+    Raises BadInput for a key that is none, a value that cannot be used, and a needed key that is missing.
+    """
+    if unknown := sorted(stated.keys() - Settings.model_fields.keys()):
+        raise BadInput(f"setting {known_values(unknown[0], Settings.model_fields)}")
+    values = _of_file(Settings, Settings.model_fields, stated.get("config"), stated.get("store"))
+    return _merged(Settings, {**values, **defaults}, stated, needed, ())
+
+
+def _merged(
+    row: type[Made], values: Mapping[str, Any], stated: Mapping[str, Any], needed: Iterable[str], keys: Iterable[str]
+) -> Made:
+    """The model of the values with what is stated over them; options are the `keys`. Raises BadInput."""
+    values = settings_file.merged(values, stated)
+    if "store" in needed:
+        values = settings_file.with_store(values)
+    if missing := sorted(key for key in needed if not _holds(values, key)):
+        raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
+    return _made(row, values, keys)
 
 
 def _of_file(row: type[Row], keys: Container[str], config: str | None, store: str | None) -> dict[str, Any]:

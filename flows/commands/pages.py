@@ -33,7 +33,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     """
     from flows.products import PRODUCTS, explorer_here, parts_of_release
     from tasks.release.build import WITHDRAWN
-    from tasks.release.fetched import fetched_of_store, read_manifest
+    from tasks.release.fetched import fetched_of_store, is_store, read_manifest
     from tasks.release.registered import OpenRelease
     from tasks.storage.tables import Store
 
@@ -52,19 +52,6 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
         comparison = _compared(against, folder, store if told else None) if against else None
         parts = parts_of_release(OpenRelease(folder, manifest, None))
         yield explorer_here().of_release(folder, manifest.version, gone, parts), comparison
-
-
-def is_store(place: str) -> bool:
-    """Whether a place is a store, and no release. Raises BadInput when it cannot be read."""
-    from tasks.storage.tables import Store
-
-    store = Store(place)
-    try:
-        return bool(store.fs.isdir(store.at("tables"))) and not store.fs.exists(store.at("manifest.json"))
-    except Exception as error:  # every object store has its own errors
-        raise BadInput(
-            f"{place!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
-        ) from None
 
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import JsonOption, measured_versions, takes
-from flows.commands.pages import is_store
 from flows.commands.tables import note, print_cells, print_rows
 from schemas.errors import BadInput, CurateError
 from schemas.settings import Settings
@@ -19,8 +17,7 @@ from tasks.runtime.untrusted import json_text, one_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tasks.explore.questions import Questions
-    from tasks.storage.tables import Store
+    from tasks.explore.asked_place import AskedPlace
 
 _ROWS_SHOWN = 40
 """Rows of an answer on a terminal; a file has all."""
@@ -54,67 +51,33 @@ def sql(
     Found personal data in texts of a store is masked before the question sees them. docs/sql.md has ten questions.
     """
     from tasks.explore.answer_files import check_answer_file
+    from tasks.explore.asked_place import asked_place
 
     if out is not None and question is None:
         raise BadInput(f"--out {str(out)!r}: give the question, too; a prompt prints its answers")
     if out is not None:
         check_answer_file(out)
-    with _asked(settings, place, unmask) as (asked, store, version):
+    with asked_place(place, unmask, lambda: measured_versions(settings)) as asked:
         if question is None:
-            _prompt(asked, store, as_json)
+            _prompt(asked, as_json)
         elif out is None:
-            _print_answer(_noted(asked, store, question), as_json)
+            _print_answer(asked.answer(question), as_json)
         else:
-            _write(asked, store, question, out, version)
+            _write(asked, question, out)
 
 
-@contextmanager
-def _asked(settings: Settings, place: str, unmask: bool) -> Iterator[Any]:
-    """The place that is asked, its store (None for a release that is in none), and the version of a release."""
-    from tasks.explore.asked_store import AskedStore
-    from tasks.explore.questions import OfAskedRelease, OfAskedStore
-    from tasks.release.fetched import fetched_of_store, read_manifest
-    from tasks.storage.keyed_ids import UNFINISHED
-    from tasks.storage.queries.signals import versions_in_use
-
-    if not is_store(place):
-        if unmask:
-            raise BadInput(f"--unmask: nothing of a release is masked; {place!r} is a release")
-        with fetched_of_store(place) as (folder, store):
-            yield OfAskedRelease(folder), store, read_manifest(folder).version
-        return
-    asked = AskedStore.existing(place)
-    if asked.read_bytes(UNFINISHED) is not None:
-        raise BadInput(
-            f"{place!r} cannot be asked: a takedown is under way, or was interrupted; finish it with `curate takedown`"
-        )
-    asked.unmasked = unmask
-    yield OfAskedStore(asked, lambda: versions_in_use(measured_versions(settings))), asked, ""
-
-
-def _noted(asked: "Questions", store: "Store | None", question: str) -> "Iterator[pa.RecordBatch]":
-    """The answer; first the audit log says that somebody looks at what is masked."""
-    from schemas.upkeep import Audited
-    from tasks.storage.records import add_audit_entry
-
-    asked.check(question)
-    if asked.masks_lifted and store is not None:
-        add_audit_entry(store, Audited.LOOKED, {"questions": 1})
-    return asked.answer(question)
-
-
-def _write(asked: "Questions", store: "Store | None", question: str, out: Path, version: str) -> None:
+def _write(asked: "AskedPlace", question: str, out: Path) -> None:
     from schemas.publication import ExportKind
     from tasks.explore.answer_files import write_answer
     from tasks.export.destination import record_export
 
-    batches = _noted(asked, store, question)
-    record_export(store, str(out), ExportKind.ANSWER, version, True, datetime.now(UTC))
+    batches = asked.answer(question)
+    record_export(asked.store, str(out), ExportKind.ANSWER, asked.version, True, datetime.now(UTC))
     rows = write_answer(batches, out)
     print(f"{out}: {rows:,} rows")
 
 
-def _prompt(asked: "Questions", store: "Store | None", as_json: bool) -> None:
+def _prompt(asked: "AskedPlace", as_json: bool) -> None:
     """Answer questions until the input ends. What was typed is kept in memory only."""
     if sys.stdin.isatty():
         import readline  # noqa: F401 - lines can be edited and recalled
@@ -128,7 +91,7 @@ def _prompt(asked: "Questions", store: "Store | None", as_json: bool) -> None:
                 columns = asked.columns(question.partition(" ")[2].strip().strip('";'))
                 print_rows("columns", [column._asdict() for column in columns])
             else:
-                _print_answer(_noted(asked, store, question), as_json)
+                _print_answer(asked.answer(question), as_json)
         except CurateError as error:
             note(str(error))
         except KeyboardInterrupt:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def _explorer() -> Explorer:
+    from tasks.explore.asked_place import asked_place
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
     from tasks.explore.server import explorer
@@ -20,7 +21,7 @@ def _explorer() -> Explorer:
     def of_store(store: Store, products: Sequence[Product]) -> OfStore:
         return OfStore(store, explained, products)
 
-    return Explorer(of_store, OfRelease, explorer, export_pages, _compared_topics)
+    return Explorer(of_store, OfRelease, explorer, export_pages, _compared_topics, asked_place)
 
 
 def _compared_topics(one: "Source", other: "Source") -> "ComparedTopics":

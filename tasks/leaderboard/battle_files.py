@@ -5,7 +5,7 @@ battles, and plain tables with model_a, model_b and winner. Only needed columns 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,24 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     say for the search of suspects (`wording`), and `conversation_features.MARKS`; their texts are not kept. Raises
     BadInput for a file that is not such a table.
     """
-    raw = read_table(path, _SOURCES | _SAID if prompts else _SOURCES - _SAID)
+    raw = read_table(path, _wanted_columns(prompts))
+    return _battles_of(raw, str(path), lambda: read_table(path, set()).columns, named, prompts)
+
+
+def battles_in_frame(rows: pl.DataFrame, named: bool = False, prompts: bool = False) -> pl.DataFrame:
+    """The battles in a frame with the columns of any table that `read_battles` reads, as that gives them."""
+    raw = _opened(rows.select(name for name in rows.columns if name in _wanted_columns(prompts)))
+    return _battles_of(raw, "the frame", lambda: rows.columns, named, prompts)
+
+
+def _wanted_columns(prompts: bool) -> set[str]:
+    return _SOURCES | _SAID if prompts else _SOURCES - _SAID
+
+
+def _battles_of(
+    raw: pl.DataFrame, place: str, columns_of_table: Callable[[], Sequence[str]], named: bool, prompts: bool
+) -> pl.DataFrame:
+    """The battles in the wanted columns of a table. `columns_of_table`: the names of all its columns, for an error."""
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
@@ -64,14 +81,12 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     if soft is not None:
         columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
     if lacking := [name for name in _OF_VOTES if name not in columns]:
-        names = ", ".join(map(one_line, read_table(path, set()).columns))
-        raise BadInput(
-            f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {names}; rename those that are meant"
-        )
+        names = ", ".join(map(one_line, columns_of_table()))
+        raise BadInput(f"{place!r} lacks {', '.join(lacking)}; its columns are {names}; rename those that are meant")
     texts = (*_OF_VOTES, "judge", "question_id", "user", "language", *TAXONOMY)
     for name in texts:
         if name in columns and columns[name].dtype.is_nested():
-            raise BadInput(f"{str(path)!r} has lists or objects as {name}; give a text or a number in each row")
+            raise BadInput(f"{place!r} has lists or objects as {name}; give a text or a number in each row")
     made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
     made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
     made = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in made]
@@ -79,7 +94,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     if "weight" in columns:
         made.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
     if "tstamp" in columns:
-        made.append(_times(columns["tstamp"], path).alias("tstamp"))
+        made.append(_times(columns["tstamp"], place).alias("tstamp"))
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
     counted = _counted(raw)
     made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
@@ -89,7 +104,7 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
     voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
     if unvoted := kept.height - voted.height:
-        problem = f"{str(path)!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
+        problem = f"{place!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
         if voted.is_empty():
             raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
         tell(f"{problem}; they are left out")
@@ -238,13 +253,13 @@ def _flag(column: pl.Series) -> pl.Series:
     return column.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
-def _times(column: pl.Series, path: Path) -> pl.Series:
+def _times(column: pl.Series, place: str) -> pl.Series:
     """UTC times; null for those that cannot be read, which are counted on stderr. Raises BadInput when none can."""
     column = column.fill_nan(None) if column.dtype.is_float() else column
     times, problem = read_times(column)
     if problem:
         given, read = (len(column) - each.null_count() for each in (column, times))
-        problem = f"{str(path)!r}: {given - read:,} of {given:,} times of vote cannot be read, {problem}"
+        problem = f"{place!r}: {given - read:,} of {given:,} times of vote cannot be read, {problem}"
         if not read:
             raise BadInput(problem)
         tell(f"{problem}; these votes have no time")

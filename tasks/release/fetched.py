@@ -29,6 +29,17 @@ def is_remote(location: str) -> bool:
     return "://" in location
 
 
+def is_store(place: str) -> bool:
+    """Whether a place is a store, and no release. Raises BadInput when it cannot be read."""
+    store = Store(place)
+    try:
+        return bool(store.fs.isdir(store.at("tables"))) and not store.fs.exists(store.at("manifest.json"))
+    except Exception as error:  # every object store has its own errors
+        raise BadInput(
+            f"{place!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
+        ) from None
+
+
 def store_of(release: str) -> Store | None:
     """The store that contains a release, from the release's folder or address; None for a copy elsewhere."""
     place = release.rstrip("/") if is_remote(release) else str(Path(release).resolve())

@@ -35,6 +35,19 @@ _LABELS = {*ALL_TAGS, *(label for row in SIGNALS.values() for label in row.model
 """Names of labels of other signals, which a file may hold too."""
 
 
+def inspect_files(files: Sequence[Path], providers: Providers) -> Iterator[Inspected]:
+    """One object for each image and each line of each .jsonl file, in order, as `inspect_file` gives it.
+
+    Raises BadInput for a file that does not exist, before anything is measured.
+    """
+    for file in files:
+        if not file.is_file():
+            what = "is a folder; name the files in it" if file.is_dir() else "does not exist"
+            raise BadInput(f"{str(file)!r} {what}")
+    for file in files:
+        yield from inspect_file(file, providers)
+
+
 def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
     """One object for an image, or one for each line of a .jsonl file: `item` and `signals`.
 

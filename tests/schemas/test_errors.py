@@ -64,10 +64,12 @@ def test_python_reads_arguments_and_commands_stay(monkeypatch, text, said):
 
 
 def test_every_option_is_a_setting_or_a_parameter():
+    import arena_curation
     from flows.publish import publish
     from tasks.leaderboard.rating_tables import RatingTables
 
-    known = {*Settings.model_fields, *signature(publish.fn).parameters, *signature(RatingTables).parameters, "table"}
+    known = {*Settings.model_fields, *signature(publish.fn).parameters, *signature(RatingTables).parameters}
+    known |= {name for function in ("rate", "sql") for name in signature(getattr(arena_curation, function)).parameters}
     known |= {f"evaluate.{name}" for name in EvaluateSettings.model_fields}
     named = {spoken(f"--{option}") for option in OPTIONS}
     assert named - known == set()
