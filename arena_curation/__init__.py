@@ -49,11 +49,11 @@ def open(place: str | PathLike[str]) -> Opened:
 
     Raises BadInput where there is neither, and StoreUnwell (a CurateError) where it cannot be reached.
     """
-    from flows.products import explorer_here
+    from flows.products import asked_tables
     from tasks.release.fetched import fetched, is_store, read_manifest
 
     name = _name(place)
-    with explorer_here().asked(name, False, _no_versions) as asked:
+    with asked_tables(name, False, _no_versions) as asked:
         tables = dict(asked.views())
     if is_store(name):
         return Opened(name, tables, None)
@@ -73,10 +73,10 @@ def sql(place: str | PathLike[str], question: str, *, unmask: bool = False, **se
     import pyarrow as pa
 
     from flows.commands.options import measured_versions, settings_in_force
-    from flows.products import explorer_here
+    from flows.products import asked_tables
 
     chosen = settings_in_force(settings, store="")
-    with explorer_here().asked(_name(place), unmask, lambda: measured_versions(chosen)) as asked:
+    with asked_tables(_name(place), unmask, lambda: measured_versions(chosen)) as asked:
         return pl.DataFrame(pa.Table.from_batches(asked.answer(question)))
 
 

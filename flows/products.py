@@ -3,7 +3,8 @@
 A product is deleted by deleting its folder and its line here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # slow to load, and not all who need this module release some
     from tasks.providers.capabilities import StreamingModel
     from tasks.release.registered import OpenRelease, ReleasePart
     from tasks.report.page import Part
+    from tasks.shown import AskedTables
 
 PRODUCTS: tuple[Product, ...] = (
     WRITTEN_BENCH,
@@ -121,6 +123,14 @@ def explorer_here() -> Explorer:
         if found := each.explorer():
             return found
     raise BadInput("no product here shows stores and releases")
+
+
+def asked_tables(place: str, unmask: bool, versions: "Callable[[], Versions]") -> "AbstractContextManager[AskedTables]":
+    """The tables of a store or a release, to be asked in SQL. Raises BadInput where nothing answers."""
+    for each in PRODUCTS:
+        if each.asked_tables is not None:
+            return each.asked_tables(place, unmask, versions)
+    raise BadInput("no product here answers questions in SQL")
 
 
 def _in_order(parts: "Iterable[ReleasePart]") -> "list[ReleasePart]":

@@ -61,7 +61,7 @@ class KeyedItems(NamedTuple):
 
 
 class Explorer(NamedTuple):
-    """Pages of stores and releases, and answers in SQL."""
+    """Pages of stores and releases."""
 
     of_store: "Callable[[Store, Sequence[Product]], Source]"
     """A store with the sections and boards that products add."""
@@ -72,8 +72,6 @@ class Explorer(NamedTuple):
     export: "Callable[[Source, Path, int, Comparison | None], int]"
     """Write the pages of a release to a new folder, of at most so many items; the number of items."""
     compared_topics: "Callable[[Source, Source], ComparedTopics]"
-    asked: "Callable[[str, bool, Callable[[], Versions]], AbstractContextManager[AskedTables]]"
-    """The tables of the store or release at a place; whether texts are given as they are; the versions of signals."""
 
 
 def _nothing(*_: object) -> Iterable[Any]:
@@ -124,5 +122,7 @@ class Product:
     """Models without keys for an arena, by name; the folder gets the images that they know, the number is a seed."""
     explorer: "Callable[[], Explorer | None]" = lambda: None
     """How it shows stores and releases."""
+    asked_tables: "Callable[[str, bool, Callable[[], Versions]], AbstractContextManager[AskedTables]] | None" = None
+    """Answers in SQL: the place of a store or a release, whether texts are given as they are, versions of signals."""
     parts_of_release: "Callable[[OpenRelease], Sequence[ReleasePart]]" = lambda _: ()
     """Parts of a release on disk, by its files, and by what its manifest and its store say."""

@@ -1,17 +1,18 @@
-"""The explorer as a product of the core: one command, and pages of stores and releases."""
+"""The explorer as a product of the core: pages of stores and releases, answers in SQL, and a command for each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from tasks.product import Explorer, Product
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
-    from tasks.shown import ComparedTopics, Source
+    from tasks.shown import AskedTables, ComparedTopics, Source
+    from tasks.storage.queries.signals import Versions
 
 
 def _explorer() -> Explorer:
-    from tasks.explore.asked_place import asked_place
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
     from tasks.explore.server import explorer
@@ -21,7 +22,7 @@ def _explorer() -> Explorer:
     def of_store(store: Store, products: Sequence[Product]) -> OfStore:
         return OfStore(store, explained, products)
 
-    return Explorer(of_store, OfRelease, explorer, export_pages, _compared_topics, asked_place)
+    return Explorer(of_store, OfRelease, explorer, export_pages, _compared_topics)
 
 
 def _compared_topics(one: "Source", other: "Source") -> "ComparedTopics":
@@ -34,4 +35,12 @@ def _compared_topics(one: "Source", other: "Source") -> "ComparedTopics":
     return ComparedTopics(told, MATCHED, lambda: compared_topics_page(rows, (one, other)))
 
 
-EXPLORE = Product(commands="flows.explore.command", explorer=_explorer)
+def _asked_tables(
+    place: str, unmask: bool, versions: "Callable[[], Versions]"
+) -> "AbstractContextManager[AskedTables]":
+    from tasks.explore.asked_place import asked_place
+
+    return asked_place(place, unmask, versions)
+
+
+EXPLORE = Product(commands="flows.explore.command", explorer=_explorer, asked_tables=_asked_tables)

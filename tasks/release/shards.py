@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from zlib import crc32
 
 import polars as pl
 import pyarrow as pa
-from datasets import Features, Image, List
 
 from schemas.release import CONFIGS, KEYS
 from schemas.row import arrow_schema
@@ -23,6 +22,9 @@ from tasks.images.decode import released_file
 from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
 from tasks.storage.queries.signals import GROUPS_IN_MEMORY
 from tasks.storage.tables import Store
+
+if TYPE_CHECKING:  # takes 0.4 seconds to load, and who reads a release needs it not
+    from datasets import Features
 
 LAYOUT = 9
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, cards other sections, or
@@ -54,13 +56,15 @@ def released_prompts(folder: Path) -> Iterator[str]:
             yield from group["question_id"]
 
 
-def features(config: str) -> Features:
+def features(config: str) -> "Features":
     """The `datasets` features of a configuration, from its row type."""
     return features_of(arrow_schema(CONFIGS[config]))
 
 
-def features_of(schema: pa.Schema) -> Features:
+def features_of(schema: pa.Schema) -> "Features":
     """The `datasets` features of an Arrow schema with a column `images`."""
+    from datasets import Features, Image, List
+
     described = Features.from_arrow_schema(schema.remove_metadata())
     described["images"] = List(Image())
     return described
@@ -71,7 +75,7 @@ def shard_schema(config: str) -> pa.Schema:
     return feature_schema(features(config))
 
 
-def feature_schema(described: Features) -> pa.Schema:
+def feature_schema(described: "Features") -> pa.Schema:
     """Arrow schema of these columns with the metadata that lets `datasets` decode the images.
 
     Lists are written as JSON lists of one element, which all versions of `datasets` read; versions before 4 refuse

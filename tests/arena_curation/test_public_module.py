@@ -101,7 +101,7 @@ def test_personal_data_is_masked_unless_the_audit_log_says_who_looked(tmp_path):
 
 
 def test_nothing_of_a_release_is_unmasked(release):
-    with pytest.raises(BadInput, match="^unmask: nothing of a release is masked"):
+    with pytest.raises(BadInput, match=r"^unmask: nothing of a release is masked"):
         arena_curation.sql(release, "SELECT 1", unmask=True)
 
 

@@ -1,4 +1,4 @@
-"""The notebook of a store and the examples of docs/extending.md run in a Jupyter kernel; none has outputs."""
+"""Notebooks of a store, and examples of docs/extending.md and python.md, run in a kernel; none has outputs."""
 
 import ast
 import os
@@ -10,17 +10,20 @@ import pytest
 from nbclient import NotebookClient
 
 from tasks.storage.records import funnel
-from tests.builders import image_bytes
+from tests.builders import USER_KEY, image_bytes
 from tests.small_store import HOSTILE_PROMPT, make_release, small_store
+from tests.tasks.ingest.logs import DAY, chat, write
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-OF_A_STORE = NOTEBOOKS[:1]
+OF_A_STORE = [NOTEBOOKS[0], NOTEBOOKS[5]]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return small_store(tmp_path_factory.mktemp("notebooks"))
+    made = small_store(tmp_path_factory.mktemp("notebooks"))
+    make_release(made, release="1.0.0")
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +89,12 @@ def test_what_was_dropped_shows_the_funnel_a_figure_and_an_example_for_each_reas
         assert f"2024-09-18-conv.json:{line}" in shown
 
 
+def test_what_can_be_asked_shows_tables_reasons_an_account_and_a_board(executed, store):
+    shown = _outputs(executed["06_what_can_be_asked.ipynb"])
+    for text in ("line_outcomes", "pii_text", "dropped by policy public_release", "vicuna-13b", "withheld_for_bench"):
+        assert text in shown, text
+
+
 ROOT = Path(__file__).parents[2]
 _, _, _FROM_PYTHON = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("\n## From Python\n")
 PAGE = _FROM_PYTHON.partition("\n## ")[0]
@@ -117,10 +126,36 @@ def test_every_example_runs_in_a_notebook_without_a_server(tmp_path, monkeypatch
     page = page.replace("path/to/image.png", str(tmp_path / "image.png"))
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == PAGE.count("```python") >= 5
+    _run_in_a_kernel([*blocks, CHECKS], tmp_path, monkeypatch)
+
+
+PYTHON_PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PYTHON_CHECKS = """
+assert votes["votes"].sum() == release.manifest.counts["battle"] and texts.height == 20
+assert board.filter(model="b")["rating"].item() == 1100
+assert {"overall", "language:English"} <= {*by_language["slice"]} and records.height > 0
+assert reports[-1].stage == "release" and arena_curation.verify(new_release) == []
+"""
+
+
+def test_every_example_of_the_public_module_runs_in_a_notebook(tmp_path, monkeypatch):
+    store = small_store(tmp_path)
+    (tmp_path / "image.png").write_bytes(image_bytes(1, (32, 24)))
+    make_release(store, reported=True, release="1.0.0")
+    write(tmp_path / "logs", DAY, chat("one"))
+    page = PYTHON_PAGE.replace("path/to/store", store.root).replace("path/to/release", f"{store.root}/releases/1.0.0")
+    blocks = re.findall(r"```python\n(.*?)```", page.replace("path/to/", f"{tmp_path}/"), re.DOTALL)
+    assert len(blocks) == PYTHON_PAGE.count("```python") >= 5
+    monkeypatch.setenv("CURATE_USER_KEY", USER_KEY)
+    _run_in_a_kernel([*blocks, PYTHON_CHECKS], tmp_path, monkeypatch)
+
+
+def _run_in_a_kernel(blocks, tmp_path, monkeypatch):
+    """Run code where Jupyter runs it, without a Prefect server."""
     for name in [name for name in os.environ if name.startswith("PREFECT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")  # on a busy machine
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in [*blocks, CHECKS]])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in blocks])
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
