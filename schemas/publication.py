@@ -116,6 +116,8 @@ class SftSelection(Row):
     """Conversations of one model at most."""
     per_topic: int | None = Field(default=None, ge=1)
     """Conversations of one topic at most; those without a topic count as one."""
+    test_sets: bool = False
+    """Also conversations of published test sets, which are not for training."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -142,6 +144,8 @@ class PreferenceSelection(Row):
     """Only votes on conversations without images, for models that take none."""
     category: str | None = None
     """Only votes on prompts with this category, such as hard, ocr or multi_image; null for any."""
+    test_sets: bool = False
+    """Also votes of published test sets, which are not for training."""
     seed: int = 0
     """Seed of the draw of voters."""
 

@@ -194,7 +194,8 @@ class Settings(Row):
     logs: Place = None
     """Folder of raw arena logs, or of a published dataset."""
     format: str | None = None
-    """Format of the logs, such as arena-logs or lmsys-chat (docs/logs.md); by default found from names and columns."""
+    """Format of the logs, such as arena-logs or lmsys-chat; by default found from names and columns. `--format list`
+    prints all of them."""
     images: Place = None
     """Folder of the server's images; by default LOGS/serve_images."""
     presets: Place = None

@@ -41,6 +41,10 @@ def sft(
         record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
         done = export_sft(folder, made, selection, example_format, file_format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
+    if done["of_test_sets"]:
+        print(
+            f"left out: {done['of_test_sets']:,} conversations of published test sets (--set test_sets=yes takes them)"
+        )
 
 
 @takes("held_out", "text_only", "category", "seed", row=PreferenceSelection)

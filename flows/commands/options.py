@@ -20,7 +20,7 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from flows.commands.tables import note
+from flows.commands.tables import note, print_rows
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
 from schemas.errors import SETTINGS, BadInput, known_values, problem_in_words
@@ -48,6 +48,20 @@ _METAVARS = {
 }  # fmt: skip
 _KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""
+
+
+def _list_formats(value: str | None) -> str | None:
+    """Print all formats in place of the command for `--format list`, which needs no logs and no store."""
+    if value == "list":
+        from tasks.ingest.formats import format_rows
+
+        print_rows("formats", format_rows())
+        raise typer.Exit
+    return value
+
+
+_LISTS: dict[str, Callable[[str | None], str | None]] = {"format": _list_formats}
+"""Key -> what prints its values and ends the command when the option's value asks for them."""
 
 
 def takes(
@@ -152,6 +166,8 @@ def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
         min=ends.get("ge"),
         max=ends.get("le"),
         metavar=_METAVARS.get(key, _METAVAR_OF.get(_kind(field))),
+        callback=_LISTS.get(key),
+        is_eager=key in _LISTS,
         autocompletion=(lambda incomplete: [each for each in known if each.startswith(incomplete)]) if known else None,
     )
 

@@ -45,10 +45,8 @@ def run(settings: Settings, compat: CompatOption = None) -> None:
 def ingest(settings: Settings) -> None:
     """Read logs or a published dataset into conversations, battles, images and rejects.
 
-    Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
-    servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
-    arena-human-preference, lmsys-chat-1m, and messages as clients log them and trainers read them. Lines that were
-    already read are skipped.
+    Reads an arena server's own logs, and other people's chats and votes as Parquet, Arrow, CSV or JSON; `--format list`
+    prints all formats. Lines that were already read are skipped.
     """
     print_stages(run_flows(settings, flow_of("flows.stages", "ingest")))
     _print_unread(settings)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
+from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info
@@ -52,6 +53,7 @@ _Row = Mapping[str, Any]
 class LeftOut(StrEnum):
     """Reason for which a vote is no preference; the first that holds counts."""
 
+    TEST_SET = "of published test sets"
     TIE = "ties"
     BOTH_BAD = "both answers bad"
     BENCHMARK = "prompts of the benchmark"
@@ -155,11 +157,12 @@ def _votes(release: Path, written: WrittenStyle, selection: PreferenceSelection)
     """All votes of a release, with the reason for which each is left out, "" for none."""
     frames, place = [pl.DataFrame(schema=_VOTES)], 0
     takes_images = written.takes_images and not selection.text_only
-    category = selection.category and known_category(selection.category)
+    if selection.category is not None:
+        known_category(selection.category)
     for rows in _groups(release, with_bytes=False):
         # A row is one vote of the release, by its place, also one that is left out.
         facts_of_votes = [
-            _vote_facts(row, place + number, written.takes_both_bad, takes_images, category)
+            _vote_facts(row, place + number, written.takes_both_bad, takes_images, selection)
             for number, row in enumerate(rows.iter_rows(named=True))
         ]
         frames.append(pl.DataFrame(facts_of_votes, schema=_VOTES))
@@ -181,13 +184,13 @@ def _groups(release: Path, with_bytes: bool) -> Iterator[pl.DataFrame]:
 
 
 def _vote_facts(
-    row: _Row, place: int, takes_both_bad: bool, takes_images: bool, category: str | None
+    row: _Row, place: int, takes_both_bad: bool, takes_images: bool, selection: PreferenceSelection
 ) -> dict[str, Any]:
     prompt = _prompt_hash(row)
     voter = prompt if row["judge"] is None else _hash("voter", row["judge"])
     sides = {f"{name}_{side}": row["conv_metadata"][side][_COLUMN_OF[name]] for name in _COVARIATES for side in "ab"}
     winner = {WINNERS["model_a"]: 1, WINNERS["model_b"]: -1}.get(row["winner"], 0)
-    reason = _reason(row, takes_both_bad, takes_images, category)
+    reason = _reason(row, takes_both_bad, takes_images, selection)
     return {
         "place": place, "reason": reason, "voter": voter, "prompt": prompt, "winner": winner,
         "has_images": bool(row["images"]), **sides,
@@ -205,8 +208,10 @@ def _prompt_hash(row: _Row) -> int:
     return _hash("prompt", " ".join(first.casefold().split()), *(image["path"] for image in row["images"]))
 
 
-def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, category: str | None) -> str:
+def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, selection: PreferenceSelection) -> str:
     """The first reason that holds; "" for a vote that trains."""
+    if row["question_id"].startswith(TEST_SET_MARK) and not selection.test_sets:
+        return LeftOut.TEST_SET
     if row["winner"] == WINNERS["tie"]:
         return LeftOut.TIE
     if row["winner"] == WINNERS["tie_bothbad"] and not takes_both_bad:
@@ -224,7 +229,7 @@ def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, category: str |
         return LeftOut.EQUAL
     if row["categories"]["refusal"] or any(DecliningWords().refuses([left.text, right.text])):
         return LeftOut.REFUSAL
-    if category is not None and not row["categories"].get(category):
+    if selection.category is not None and not row["categories"].get(selection.category):
         return LeftOut.OTHER_CATEGORY
     return "" if takes_images or not row["images"] else LeftOut.WITH_IMAGES
 

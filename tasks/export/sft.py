@@ -16,6 +16,7 @@ from datasets import Features
 
 from schemas.errors import BadInput, known_values
 from schemas.items.conversation import Winner
+from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import FileFormat, SftSelection, SftStyle
 from schemas.rating import Rating
 from schemas.release import ReleasedCategories
@@ -129,6 +130,7 @@ EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], Example]] 
 
 _COLUMNS = ["conversation_id", "model", "topic"]
 _WORDS = pl.element().struct.field("content")
+_OF_TEST_SET = pl.col("conversation_id").str.starts_with(TEST_SET_MARK)
 
 
 def top_models(release: Path, models: pl.Series, count: int) -> list[str]:
@@ -149,6 +151,8 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     taken = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
     if selection.category is not None:
         taken &= pl.col("categories").struct.field(known_category(selection.category)).fill_null(False)
+    if not selection.test_sets:
+        taken &= ~_OF_TEST_SET
     if not selection.all_answers:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
         taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
@@ -226,7 +230,9 @@ def dataset_info(form: FileFormat) -> dict[str, Any]:
 
 
 def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyle, form: FileFormat) -> dict[str, int]:
-    """Write `out`/train.jsonl, .json or .parquet, `out`/images and a card. Returns counts of examples and images.
+    """Write `out`/train.jsonl, .json or .parquet, `out`/images and a card.
+
+    Returns counts of examples, images, and conversations of published test sets that were left out.
 
     The folder is renamed into place when complete. Raises BadInput when it exists, or nothing is selected.
     """
@@ -236,7 +242,8 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
     if not chosen:
-        raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer")
+        hint = "; published test sets are left out (--set test_sets=yes takes them)" if _of_test_sets(release) else ""
+        raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer{hint}")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     (staging / IMAGES).mkdir(parents=True)
@@ -252,7 +259,14 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     models = Counter(example["model"] for example in found.values())
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images)
     staging.rename(out)
-    return {"examples": len(found), "images": images}
+    left_out = 0 if selection.test_sets else _of_test_sets(release)
+    return {"examples": len(found), "images": images, "of_test_sets": left_out}
+
+
+def _of_test_sets(release: Path) -> int:
+    """Conversations of the release that come from published test sets."""
+    groups = (group for shard in shard_files(release, "chat") for group in read_parquet_groups(shard, _COLUMNS[:1]))
+    return sum(group.filter(_OF_TEST_SET).height for group in groups)
 
 
 def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:

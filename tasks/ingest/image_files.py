@@ -13,12 +13,12 @@ import PIL.Image
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.items.reject import Reject, RejectReason
+from schemas.items.reject import LineRejected, Reject, RejectReason
 from tasks.images.served import as_served, served_name
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, names_of_file, names_of_image
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, names_of_file, names_of_image, unpacked_rows
 from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
-from tasks.ingest.log_files import IMAGE_FOLDERS, TABLES, LogFile, columns_of, line_rows, server_folders, table_rows
+from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, columns_of, is_table, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED
 from tasks.runtime.spelled_paths import as_on_disk, by_folded, folded
@@ -169,7 +169,7 @@ def embedded_images(
 
 def _rows_with_images(file: LogFile, columns: str | Sequence[str]) -> Iterator[tuple[int, Any]]:
     """(line number, row) of a data file, of a table with these columns alone."""
-    if file.path.suffix not in TABLES:
+    if not is_table(file.path):
         return line_rows(file)
     named = [columns] if isinstance(columns, str) else columns
     present = columns_of(file)
@@ -178,11 +178,14 @@ def _rows_with_images(file: LogFile, columns: str | Sequence[str]) -> Iterator[t
 
 def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, Mapping[str, Any]]]:
     """(name, image) of the images of a row; one that had another name while its file was not there comes twice."""
+    named_images: list[tuple[str, Mapping[str, Any]]] = []
     try:
-        images = list(enumerate(shape.images(row)))
-        return [(name, image) for index, image in images for name in names_of_image(place, index, image)]
-    except UNEXPECTED:  # the row was rejected when it was read
+        for part, part_place in unpacked_rows(row, place, shape):
+            for index, image in enumerate(shape.images(part)):
+                named_images += [(name, image) for name in names_of_image(part_place, index, image)]
+    except (LineRejected, *UNEXPECTED):  # the row was rejected when it was read
         return []
+    return named_images
 
 
 def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, held: Set[str]) -> ImageSource | None:

@@ -1,12 +1,16 @@
-"""Finds the files of a run and their format; reads lines of logs, Parquet, folders of `datasets`, and JSON Lines."""
+"""Finds the files of a run and their format; reads lines of logs and rows of tables: Parquet, Arrow and CSV.
 
+How JSON is cut into rows is in `tasks/runtime/json_rows.py`.
+"""
+
+import csv
 import gzip
 import io
 import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -19,7 +23,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from schemas.errors import BadInput, why_unreadable, window_in_words
-from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
+from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter, nearest_adapter
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, kind_of_value
 from tasks.ingest.quarantine import name_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
 from tasks.storage.arrow_files import open_arrow
@@ -244,14 +249,17 @@ def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
 
 def is_read_whole(file: LogFile) -> bool:
     """Whether a file is read from its beginning when it has changed: an archive, a table, or one JSON document."""
-    if file.compressed or file.path.suffix in TABLES:
+    if file.compressed or is_table(file.path):
         return True
     with open_stream(file.path) as stream:
         return is_one_document(stream)
 
 
-TABLES = (".parquet", ".arrow", ".feather")
+_CSV = ".csv"
+_TABLES = (".parquet", ".arrow", ".feather", _CSV)
 _LINES = (".jsonl", ".json", ".ndjson")
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Characters that separate the fields of files that are called CSV and are none, and their names."""
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
@@ -269,14 +277,14 @@ def source_files(
 
     Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns. With
     the format of arena logs, or their columns, JSON of any name is a log.
-    Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, or a
-    window is given for undated files.
+    Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, a table
+    lacks columns of `format`, or a window is given for undated files.
     """
     if format not in (None, ARENA_LOGS):
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
     data = [place] if place.is_file() else list(_data_files(place)) if place.is_dir() else []
     if format == ARENA_LOGS:
-        data = [path for path in data if path.suffix not in TABLES]
+        data = [path for path in data if not is_table(path)]
     of_logs = not place.is_file() and format in (None, ARENA_LOGS)
     if of_logs and (any(file.day for file in arena_logs(place)) or not data):
         return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
@@ -285,7 +293,11 @@ def source_files(
     folder = place.parent if place.is_file() else place
     sources = [(path, source_name(path, folder)) for path in data]
     files = [LogFile(path, source, None, name_is_flagged(source)) for path, source in sources]
-    return [(file, format or _format_of(file)) for file in files]
+    if format is None:
+        return [(file, _format_of(file)) for file in files]
+    if format != ARENA_LOGS:
+        _check_fit(files, adapter(format))
+    return [(file, format) for file in files]
 
 
 def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
@@ -299,8 +311,13 @@ def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> s
 def _data_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         left_out = path.name in _INFO or path.name.startswith(".")
-        if _plain(path).suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
+        if _plain(path).suffix in (*_TABLES, *_LINES) and path.is_file() and not left_out:
             yield path
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is read as a table, by its name; of compressed files, CSV is."""
+    return path.suffix in _TABLES or _plain(path).suffix == _CSV
 
 
 def _plain(path: Path) -> Path:
@@ -310,18 +327,115 @@ def _plain(path: Path) -> Path:
 
 def _format_of(file: LogFile) -> str:
     columns = columns_of(file)
-    if not columns and _plain(file.path).suffix not in (*TABLES, *_LINES):
-        kinds = ", ".join((*TABLES, *_LINES))
+    if not columns and _plain(file.path).suffix not in (*_TABLES, *_LINES):
+        kinds = ", ".join((*_TABLES, *_LINES))
         raise BadInput(f"{file.path.name!r} is neither a log nor a dataset; files of these names are read: {kinds}")
     if columns >= _OF_LOGS and columns & {"state", "states"}:
         return ARENA_LOGS
     if fitting := matching_adapter(columns):
+        if wrong_kinds := _wrong_kinds(file, fitting):
+            raise BadInput(f"{file.path.name!r} has the columns of {fitting.name}, but {wrong_kinds}")
         return fitting.name
-    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON holds an object a line, or an array of objects"
+    if (other := _other_delimiter(file)) is not None:
+        raise BadInput(
+            f"{file.path.name!r} separates its fields by {_OTHER_DELIMITERS[other]}; write the file with commas"
+        )
+    names = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON holds an object a line, or an array of objects"
+    nearest = nearest_adapter(columns)
+    lacking = f". Nearest is {nearest.name}, but it lacks {_lacking(columns, nearest)}" if nearest else ""
     raise BadInput(
-        f"{file.path.name!r} is neither a log nor a known dataset (columns: {seen}). "
+        f"{file.path.name!r} is neither a log nor a known dataset (columns: {names}){lacking}. "
         f"Give --format: {', '.join(format_names())}"
     )
+
+
+def _check_fit(files: Sequence[LogFile], shape: FormatAdapter) -> None:
+    """Raises BadInput for a table that is not of the format, and when no file is.
+
+    Rows of JSON may differ, so a file of them beside others that fit is read, and its rows are rejects.
+    """
+    misfits = {file: problem for file in files if (problem := _misfit(file, shape))}
+    for file, problem in misfits.items():
+        if is_table(file.path) or len(misfits) == len(files):
+            raise BadInput(f"--format {shape.name}: {file.path.name!r} {problem}")
+
+
+def _misfit(file: LogFile, shape: FormatAdapter) -> str | None:
+    """Why a file is not of a format, in words; None where it is, and for a file that holds no row at all."""
+    columns = columns_of(file)
+    if not columns:
+        return None
+    if any(names <= columns for names in shape.column_sets):
+        return _wrong_kinds(file, shape)
+    nearest = matching_adapter(columns) or nearest_adapter(columns)
+    hint = f"; nearest is {nearest.name}" if nearest and nearest.name != shape.name else ""
+    names = ", ".join(sorted(columns)[:_COLUMNS_SHOWN])
+    return f"lacks {_lacking(columns, shape)} (columns: {names}){hint}"
+
+
+def _lacking(columns: frozenset[str], shape: FormatAdapter) -> str:
+    """The fewest columns that a file needs more to be of a format."""
+    lacking_of_sets = [sorted(names - columns) for names in shape.column_sets]
+    fewest = min(lacking_of_sets, key=len)
+    return ", ".join(fewest)
+
+
+def _wrong_kinds(file: LogFile, shape: FormatAdapter) -> str | None:
+    """The columns whose values are of another kind than the format has, in words; None where all fit.
+
+    A column of JSON fits if one of the first rows fits: single rows may be odd.
+    """
+    kinds = _kinds_of_table(file.path) if is_table(file.path) else _kinds_of_lines(file, shape.kinds)
+    wrong = []
+    for column, expected in shape.kinds.items():
+        kinds_there = kinds.get(column, frozenset())
+        if kinds_there and kinds_there.isdisjoint(expected):
+            words = (" or ".join(sorted(some)) for some in (kinds_there, expected))
+            wrong.append(f"{column} is {next(words)} in place of {next(words)}")
+    return ", ".join(wrong) or None
+
+
+def _kinds_of_table(path: Path) -> dict[str, frozenset[ColumnKind]]:
+    """Kinds of the columns of a table; none for a column of nulls."""
+    if _plain(path).suffix == _CSV:
+        return {name: frozenset({ColumnKind.TEXT}) for name in _csv_header(path)}
+    return {field.name: _kinds_of_type(field.type) for field in _schema_of_table(path)}
+
+
+def _kinds_of_type(arrow_type: pa.DataType) -> frozenset[ColumnKind]:
+    value_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    if pa.types.is_null(value_type):
+        return frozenset()
+    if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
+        return frozenset({ColumnKind.TEXT})
+    if pa.types.is_struct(value_type):
+        return frozenset({ColumnKind.OBJECT})
+    is_list = pa.types.is_list(value_type) or pa.types.is_large_list(value_type)
+    return frozenset({ColumnKind.LIST if is_list else ColumnKind.OTHER})
+
+
+def _kinds_of_lines(file: LogFile, expected: Mapping[str, frozenset[ColumnKind]]) -> dict[str, frozenset[ColumnKind]]:
+    """Kinds of the values of the first rows, up to the row by which each column has had a value that is `expected`."""
+    found: dict[str, set[ColumnKind]] = {column: set() for column in expected}
+    for _, row in line_rows(file, _LINES_TRIED):
+        for column in expected:
+            kind = kind_of_value(row.get(column)) if isinstance(row, dict) else None
+            if kind is not None:
+                found[column].add(kind)
+        if all(not kinds.isdisjoint(expected[column]) for column, kinds in found.items()):
+            break
+    return {column: frozenset(kinds) for column, kinds in found.items()}
+
+
+def _other_delimiter(file: LogFile) -> str | None:
+    """The character other than a comma that seems to separate the fields of a CSV file."""
+    if _plain(file.path).suffix != _CSV:
+        return None
+    header = _csv_header(file.path)
+    for delimiter in _OTHER_DELIMITERS:
+        if len(header) == 1 and matching_adapter(frozenset(header[0].split(delimiter))):
+            return delimiter
+    return None
 
 
 def columns_of(file: LogFile) -> frozenset[str]:
@@ -329,29 +443,81 @@ def columns_of(file: LogFile) -> frozenset[str]:
 
     Raises BadInput when a table cannot be read.
     """
-    path = file.path
-    try:
-        if path.suffix == ".parquet":
-            return frozenset(pq.read_schema(path).names)
-        if path.suffix in TABLES:
-            with open_arrow(path) as arrow:
-                return frozenset(arrow.schema.names)
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
+    if _plain(file.path).suffix == _CSV:
+        return frozenset(_csv_header(file.path))
+    if is_table(file.path):
+        return frozenset(_schema_of_table(file.path).names)
     rows = (row for number, row in line_rows(file, _LINES_TRIED) if isinstance(row, dict))
     return frozenset(next(rows, ()))
+
+
+def _schema_of_table(path: Path) -> pa.Schema:
+    """The schema of a Parquet or Arrow file. Raises BadInput when it cannot be read."""
+    try:
+        if path.suffix == ".parquet":
+            return pq.read_schema(path)
+        with open_arrow(path) as arrow:
+            return arrow.schema
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: Exception) -> BadInput:
     return BadInput(f"data file {path.name!r} cannot be read ({why_unreadable(error)})")
 
 
+def _csv_header(path: Path) -> list[str]:
+    """The names of the columns of a CSV file; none of an empty one."""
+    return next(_csv_records(path), [])
+
+
+def _csv_records(path: Path) -> Iterator[list[str]]:
+    """The records of a CSV file (RFC 4180), the header first, without empty ones.
+
+    Raises BadInput for a file that is not UTF-8, has a quote where none may be, or whose records differ in length: from
+    there on nobody knows where a field ends.
+    """
+    csv.field_size_limit(LINE_BYTES_MAX)
+    with open_stream(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        header_length = 0
+        try:
+            for record in reader:
+                header_length = header_length or len(record)
+                if record and (len(record) != header_length or record[-1].endswith("\0")):
+                    raise BadInput(
+                        f"data file {path.name!r} is no CSV file that can be read: the record that ends on line "
+                        f"{reader.line_num} has {len(record)} fields, and the header {header_length}; look for a quote "
+                        "that is not doubled, for another delimiter, or for an archive that breaks off"
+                    )
+                if record:
+                    yield record
+        except csv.Error as error:
+            raise BadInput(
+                f"data file {path.name!r} is no CSV file that can be read: {error} near line {reader.line_num}; fields "
+                "with commas, quotes or line breaks stand in quotes, and quotes inside are doubled"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise _unreadable(path, error) from None
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a CSV file; every value is a text."""
+    records = _csv_records(path)
+    header = next(records, [])
+    for record in records:
+        yield dict(zip(header, record, strict=True))
+
+
 def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool) -> Iterator[dict[str, Any]]:
-    """Rows of a Parquet or Arrow file. Raises BadInput when it cannot be read.
+    """Rows of a Parquet, Arrow or CSV file. Raises BadInput when it cannot be read.
 
     Without `image_bytes`, fields called `bytes` are left out, if there is a `path` beside them; in Parquet they are not
     read.
     """
+    if _plain(path).suffix == _CSV:
+        yield from _csv_rows(path)
+        return
     try:
         for batch in _batches(path, columns, image_bytes):
             yield from _rows(batch)

@@ -43,6 +43,8 @@ class Place(NamedTuple):
     line: int
     folder: str = ""
     """Folder of all files, below which a row's paths are read; empty where rows have none."""
+    part: int = 0
+    """Number of the conversation or vote in the line, from 0, where a format has several in one."""
 
 
 class Seen(NamedTuple):

@@ -59,7 +59,8 @@ _NOTABLE = re.compile(rb"[0-9a-f]{32}|(?:%s|sexual[^0-9a-z]{0,32}minor)[^,}]{0,4
 _TEXTS = {
     "messages", "conversation", "conversation_a", "conversation_b", "full_conversation", "turns", "content", "text",
     "system_message", "prompt", "question", "instruction", "answer", "response", "captions", "vote_reason",
-    "thinking", "reasoning", "reasoning_content", "refusal", "conversations", "parts",
+    "thinking", "reasoning", "reasoning_content", "refusal", "conversations", "parts", "title", "response_a",
+    "response_b", "response_1", "response_2", "messages_a", "messages_b",
 }  # fmt: skip
 """Strings below these keys were written by people and models; they name no flag and are not searched as JSON."""
 _OF_SERVER = re.compile("flag|label|tag|categor|moderat", re.IGNORECASE).search

@@ -20,16 +20,16 @@ from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, names_of_file
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, names_of_file, unpacked_rows
 from tasks.ingest.formats.pictures import path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
     LINE_BYTES_MAX,
     PART_BYTES,
     PIECE_BYTES,
-    TABLES,
     LogFile,
     Piece,
+    is_table,
     lines,
     open_stream,
     raw_lines,
@@ -83,11 +83,7 @@ class LogContent:
                 raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
                 names = [raw.decode("utf-8", "replace"), *_named_by(row, place, adapter)]
                 raise self._hold(raw, place, orjson.dumps(names, default=str) if len(names) > 1 else raw)
-            values = _values(row, place)
-            record = _record(values, place, adapter)
-            states = states_of(record)
-            seen = sightings(record, states, place, people)
-            self.sightings += with_unread(values, states, seen, adapter.other_columns)
+            self.sightings += _sightings_of_row(_values(row, place), place, adapter, people)
         except LineRejected as rejected:
             self._reject(place, rejected)
 
@@ -156,23 +152,44 @@ def _values(row: Any, place: Place) -> Row:
     return parse_json(_checked_length(row, place)) if isinstance(row, bytes) else row
 
 
-def _record(row: Row, place: Place, adapter: FormatAdapter) -> Record:
+class _RecordOfRow(NamedTuple):
+    row: Row
+    """The row as the adapter reads it."""
+    place: Place
+    record: Record
+
+
+def _records(row: Row, place: Place, adapter: FormatAdapter) -> list[_RecordOfRow]:
+    """The records of a row: one each conversation or vote. Raises LineRejected when one cannot be made."""
     try:
-        return adapter.record(row, place)
+        parts = unpacked_rows(row, place, adapter)
+        return [_RecordOfRow(part, part_place, adapter.record(part, part_place)) for part, part_place in parts]
     except UNEXPECTED as error:
         evidence = f"{type(error).__name__} where {adapter.name} has a value of another type"
         raise LineRejected(RejectReason.UNEXPECTED_ROW, evidence) from None
+
+
+def _sightings_of_row(row: Row, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> list[Seen]:
+    """All sightings of a row, or LineRejected for the row as a whole: no row is both read and rejected."""
+    all_seen: list[Seen] = []
+    for part, part_place, record in _records(row, place, adapter):
+        states = states_of(record)
+        seen = with_unread(part, states, sightings(record, states, part_place, people), adapter.other_columns)
+        # Sides are numbered over the whole line.
+        first_side = len(all_seen)
+        all_seen += [each._replace(side=first_side + each.side) for each in seen] if first_side else seen
+    return all_seen
 
 
 def _named_by(row: Any, place: Place, adapter: FormatAdapter) -> list[Any]:
     """The record of a flagged row, and names of the files that its pictures are in, as far as they can be told."""
     named: list[Any] = []
     with suppress(LineRejected, *UNEXPECTED):
-        values = _values(row, place)
-        paths = filter(None, map(path_of, adapter.images(values)))
-        for path in paths:
-            named += names_of_file(place, path)
-        named.append(_record(values, place, adapter))
+        for part, part_place in unpacked_rows(_values(row, place), place, adapter):
+            paths = filter(None, map(path_of, adapter.images(part)))
+            for path in paths:
+                named += names_of_file(place, path)
+            named.append(adapter.record(part, part_place))
     return named
 
 
@@ -305,7 +322,7 @@ def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogCont
 
 
 def _rows(piece: Piece) -> Iterator[Any]:
-    if piece.file.path.suffix in TABLES:
+    if is_table(piece.file.path):
         yield from table_rows(piece.file.path, image_bytes=False)
         return
     with open_stream(piece.file.path) as stream:

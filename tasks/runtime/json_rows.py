@@ -1,4 +1,8 @@
-"""JSON as other tools write it: NaN and Infinity, arrays or pandas' tables in place of lines."""
+"""JSON as other tools write it: NaN and Infinity, and other things than lines.
+
+In place of lines a file may hold an array, objects that are printed over several lines, lists of an API
+(`{"object": "list", "data": […]}`), or a table of pandas.
+"""
 
 import io
 import re
@@ -56,23 +60,40 @@ _TABLE = re.compile(
 )
 
 
+_FIELDS = r'(?:"[a-z_]{1,40}"\s*:\s*(?:"[^"\\]{0,200}"|true|false|null|-?[0-9.]{1,20})'
+"""Fields of an API's list beside its elements."""
+_LIST_HEAD = rf'\{{\s*{_FIELDS}\s*,\s*)*"data"\s*:\s*\['
+_LIST_TAIL = rf"\](?:\s*,\s*{_FIELDS}))*\s*\}}"
+_LIST = re.compile(rf'\s*(?=\{{\s*(?:"object"\s*:\s*"list"|\r?\n)){_LIST_HEAD}\s*\{{'.encode())
+_PRINTED = re.compile(rb'\s*\{[ \t]*\r?\n\s*"(?!(?:tstamp|type|models?|states?|ip|start)")')
+"""An object over several lines. A record of a log that was broken into lines stays lines: flags are searched there."""
+
+
 def is_one_document(stream: io.BufferedReader) -> bool:
-    """Whether a file begins as an array of objects or as a table that pandas wrote; such a file has no lines."""
+    """Whether a file has no lines.
+
+    It begins as an array of objects, an API's list, an object over several lines, or a table that pandas wrote.
+    """
     start = stream.peek(1).removeprefix(BYTE_ORDER_MARK)
-    return bool(_ARRAY.match(start) or _TABLE.match(start))
+    return any(shape.match(start) for shape in (_ARRAY, _TABLE, _LIST, _PRINTED))
 
 
 def raw_rows(
     stream: io.BufferedReader, lines: Callable[[io.BufferedIOBase], Iterator[bytes]] = iter
 ) -> Iterator[bytes]:
-    """The JSON of each row of a file from its beginning: a line, an element of an array, or a row of pandas' `to_json`.
+    """The JSON of each row of a file from its beginning.
 
-    `lines` cuts a stream into lines. A row that is no JSON is given as it is; the next one is found again.
+    A row is a line, an element of an array or an API's list, an object, or a row of pandas' `to_json`. `lines` cuts a
+    stream into lines. A row that is no JSON is given as it is; the next one is found again.
     """
     if not is_one_document(stream):
         yield from lines(stream)
-    elif _ARRAY.match(stream.peek(1).removeprefix(BYTE_ORDER_MARK)):
-        yield from _elements(stream)
+        return
+    start = stream.peek(1).removeprefix(BYTE_ORDER_MARK)
+    if _LIST.match(start):
+        yield from _elements(stream, _BETWEEN_LISTED)
+    elif _ARRAY.match(start) or not _TABLE.match(start):
+        yield from _elements(stream, _BETWEEN)
     else:
         content = stream.read(TABLE_BYTES_MAX + 1)
         rows = _rows_of(content) if len(content) <= TABLE_BYTES_MAX else None
@@ -87,18 +108,28 @@ _VALUE = JSONDecoder(strict=False, parse_int=len, parse_float=len)
 """Finds where a value ends; what its numbers are does not matter."""
 _OPENING = re.compile(r"\ufeff?\s*\[(?:.*?\n)?(?P<indent>[ \t]*)(?=\{)", re.DOTALL)
 _BETWEEN = re.compile(r"[\s,\[\]\ufeff]*")
+_BETWEEN_LISTED = re.compile(rf"(?:{_LIST_HEAD}|{_LIST_TAIL}|[\s,\[\]\ufeff])*")
+_BETWEEN_CHARACTERS_MAX = 4096
+"""Longest text between two elements: where so much of the text is there, it is whole."""
 
 
-def _elements(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The JSON of each element of an array. One that is broken goes up to the next line that begins an element."""
+def _elements(stream: io.BufferedReader, between: re.Pattern[str]) -> Iterator[bytes]:
+    """The JSON of each element of an array, or of each object of several. `between` matches what is between them.
+
+    One that is broken goes up to the next line that begins an element.
+    """
     decoder = getincrementaldecoder("utf-8")("surrogateescape")
     text, ended = decoder.decode(stream.read(_READ_BYTES)), False
-    opening = _OPENING.match(text)
+    opening = _OPENING.match(text, _start_of_array(text) if between is _BETWEEN_LISTED else 0)
     indent_characters = len(opening["indent"]) if opening else 0
     next_element = re.compile(rf"\n[ \t]{{0,{indent_characters}}},?[ \t]?\{{")
     place = 0
     while True:
-        place += len(_BETWEEN.match(text, place)[0])  # type: ignore[index]  # it matches nothing, too
+        if not ended and len(text) - place < _BETWEEN_CHARACTERS_MAX:
+            more = stream.read(_READ_BYTES)
+            text, place, ended = text[place:] + decoder.decode(more, not more), 0, not more
+            continue
+        place += len(between.match(text, place)[0])  # type: ignore[index]  # it matches nothing, too
         stop = _end_of_value(text, place)
         if stop is None and not ended and len(text) - place <= ELEMENT_CHARACTERS_MAX:
             more = stream.read(max(_READ_BYTES, len(text) - place))
@@ -111,6 +142,12 @@ def _elements(stream: io.BufferedReader) -> Iterator[bytes]:
             stop = found.start() if found else len(text)
         yield text[place:stop].encode("utf-8", "surrogateescape")
         place = stop
+
+
+def _start_of_array(text: str) -> int:
+    """Where the array of an API's list begins."""
+    head = re.match(rf"\ufeff?\s*{_LIST_HEAD}", text)
+    return head.end() - 1 if head else 0
 
 
 def _end_of_value(text: str, place: int) -> int | None:

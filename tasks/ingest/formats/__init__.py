@@ -4,16 +4,21 @@ In: the name of a format, or the columns of a data file. Out: the adapter that t
 packages add formats by entry points of the group `arena_curation.formats`; each names a FormatAdapter.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from schemas.errors import BadInput, known_values
 from tasks.ingest.formats.adapter import FormatAdapter
 from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED, SHAREGPT
+from tasks.ingest.formats.text_arenas import TEXT_ARENAS
 
 ARENA_LOGS = "arena-logs"
 GROUP = "arena_curation.formats"
-BUILT_IN: dict[str, FormatAdapter] = {each.name: each for each in (*PUBLISHED, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)}
+_FILES = "JSON (lines, array), Parquet, Arrow"
+BUILT_IN: dict[str, FormatAdapter] = {
+    each.name: each for each in (*PUBLISHED, *TEXT_ARENAS, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)
+}
 
 
 def format_names() -> list[str]:
@@ -32,8 +37,46 @@ def adapter(name: str) -> FormatAdapter:
 
 def matching_adapter(columns: frozenset[str]) -> FormatAdapter | None:
     """The adapter with the most columns among those whose columns are all there. Loads adapters of other packages."""
-    fitting = [each for each in map(adapter, format_names()[1:]) if each.columns <= columns]
-    return max(fitting, key=lambda each: len(each.columns), default=None)
+    most_columns = 0
+    fitting: FormatAdapter | None = None
+    for shape in map(adapter, format_names()[1:]):
+        for names in shape.column_sets:
+            if names <= columns and len(names) > most_columns:
+                fitting, most_columns = shape, len(names)
+    return fitting
+
+
+def nearest_adapter(columns: frozenset[str]) -> FormatAdapter | None:
+    """The adapter of whose columns the largest share is there, at least half; of equals the one with more columns."""
+    best = (0.5, 0)
+    nearest: FormatAdapter | None = None
+    for shape in map(adapter, format_names()[1:]):
+        for names in shape.column_sets:
+            share = (len(names & columns) / len(names), len(names))
+            if len(names) > 1 and share > best:
+                nearest, best = shape, share
+    return nearest
+
+
+def format_rows() -> list[dict[str, str]]:
+    """One row a format for `--format list`: its name, what it is, the files it is read from, and what it lacks.
+
+    A format of a package that cannot be loaded says so in place of what it is.
+    """
+    rows = [_listed(ARENA_LOGS, "an arena server's own logs (FastChat's lines)", "JSON Lines, also .gz and .zst", ())]
+    for name in format_names()[1:]:
+        try:
+            shape = adapter(name)
+        except BadInput as error:
+            rows.append(_listed(name, str(error), "", ()))
+            continue
+        files = f"{_FILES}, CSV" if shape.is_flat else _FILES
+        rows.append(_listed(name, shape.about or "of another package", files, shape.lacks))
+    return rows
+
+
+def _listed(name: str, about: str, files: str, lacks: Sequence[str]) -> dict[str, str]:
+    return {"format": name, "what it is": about, "files": files, "has no": ", ".join(lacks) or "-"}
 
 
 def _installed() -> dict[str, EntryPoint]:

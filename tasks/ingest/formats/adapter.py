@@ -1,12 +1,16 @@
 """Format adapters: they turn dataset rows into the records that an arena server would log.
 
-In: a row of a file or table, and its place. Out: a record (`chat`, `battle`) as a line of a log has it, with a name for
-each picture. A format is one `FormatAdapter` (`published.py`); another spelling of a vote is a line of `_VOTES`.
+In: a row of a file or table, and its place. Out: records (`chat`, `battle`) as lines of a log have them, with a name
+for each picture. A format is one `FormatAdapter`; another spelling of a vote is a line of `_RECORD_TYPES`. Most formats
+have one conversation or vote a row. Where a row has several, or spells them in its own way, `unpacked` first makes rows
+of it whose columns are those of `chat` or `battle`.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
@@ -44,8 +48,28 @@ def no_images(row: Row) -> Sequence[Row]:
     return ()
 
 
+class ColumnKind(StrEnum):
+    """Kind of the values of a column, the same for JSON and tables."""
+
+    TEXT = "text"
+    LIST = "list"
+    OBJECT = "object"
+    OTHER = "number, time or truth value"
+
+
+def kind_of_value(value: Any) -> ColumnKind | None:
+    """The kind of a JSON value; None for null."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return ColumnKind.TEXT
+    if isinstance(value, list):
+        return ColumnKind.LIST
+    return ColumnKind.OBJECT if isinstance(value, Mapping) else ColumnKind.OTHER
+
+
 class FormatAdapter(NamedTuple):
-    """One dataset format: how it is recognized, and how a row becomes a log record."""
+    """One dataset format: how it is recognized, and how a row becomes log records."""
 
     name: str
     """Value of `--format`."""
@@ -60,6 +84,36 @@ class FormatAdapter(NamedTuple):
     """The columns that `images` needs."""
     other_columns: frozenset[str] = frozenset()
     """Columns whose messages are those of other conversations, or repeat the row's own; their parts are not counted."""
+    unpacked: Callable[[Row, Place], Sequence[Row]] | None = None
+    """The rows that a row of the file stands for, each one conversation or one vote, with the columns that `record` and
+    `images` read; None where the row is read as it is. May raise what `record` may. Every message of the row must be in
+    one of them, because their parts are counted (`unread_parts.py`)."""
+    or_columns: tuple[frozenset[str], ...] = ()
+    """Other sets of columns, each of which is enough in place of `columns`."""
+    kinds: Mapping[str, frozenset[ColumnKind]] = MappingProxyType({})
+    """Columns -> the kinds that their values may have. A file with another kind in one of them is refused."""
+    about: str = ""
+    """Description in some words, for `--format list`."""
+    lacks: tuple[str, ...] = ()
+    """The ones of votes, images, users and times that its rows do not have, for `--format list`."""
+
+    @property
+    def column_sets(self) -> tuple[frozenset[str], ...]:
+        """Sets of columns by which the format is recognized; one is enough."""
+        return (self.columns, *self.or_columns)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every column may be a text, so that a CSV file can hold its rows."""
+        return bool(self.kinds) and all(ColumnKind.TEXT in kinds for kinds in self.kinds.values())
+
+
+def unpacked_rows(row: Row, place: Place, shape: FormatAdapter) -> list[tuple[Row, Place]]:
+    """Every conversation or vote of a row of the file, with its place: rows as `shape.record` reads them."""
+    if shape.unpacked is None:
+        return [(row, place)]
+    rows = shape.unpacked(row, place)
+    return [(each, place._replace(part=number)) for number, each in enumerate(rows)]
 
 
 def pictures(row: Row, *conversations: str) -> list[Row]:
@@ -183,7 +237,8 @@ def names_of_image(place: Place, index: int, image: Row) -> list[str]:
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
         return names_of_file(place, path)
-    return [text_id(f"{place.source}:{place.line}:{index}")]
+    of_part = f":{place.part}" if place.part else ""
+    return [text_id(f"{place.source}:{place.line}{of_part}:{index}")]
 
 
 def names_of_file(place: Place, path: str) -> list[str]:
@@ -221,5 +276,6 @@ def person(row: Row) -> str | None:
 
 def _id(value: Any, place: Place) -> str:
     if value is None:
-        return text_id(f"{place.source}:{place.line}")
+        of_part = f":{place.part}" if place.part else ""
+        return text_id(f"{place.source}:{place.line}{of_part}")
     return str(value) if _ID.fullmatch(str(value)) else text_id(str(value))

@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, messages_of, role_of
 from tasks.ingest.log_line import Place
 
@@ -25,21 +25,33 @@ _PICTURED = ("images", "image")
 """Columns that hold pictures beside the messages."""
 
 
-def _chats(name: str, id_column: str, *columns: str) -> FormatAdapter:
+_LISTS = frozenset({ColumnKind.LIST})
+
+
+def _chats(name: str, id_column: str, *columns: str, about: str, lacks: tuple[str, ...] = ("votes",)) -> FormatAdapter:
     def record(row: Row, place: Place) -> Record:
         return chat(row, place, id_column=id_column)
 
     def images(row: Row) -> Sequence[Row]:
         return pictures(row, "conversation")
 
-    return FormatAdapter(name, frozenset({id_column, *columns, *_CHAT}), record, images, ("conversation", *_PICTURED))
+    return FormatAdapter(
+        name,
+        frozenset({id_column, *columns, *_CHAT}),
+        record,
+        images,
+        ("conversation", *_PICTURED),
+        kinds={"conversation": _LISTS},
+        about=about,
+        lacks=lacks,
+    )
 
 
 def _pictures_of_battle(row: Row) -> Sequence[Row]:
     return pictures(row, "conversation_a", "conversation_b")
 
 
-def _battles(name: str, *columns: str) -> FormatAdapter:
+def _battles(name: str, *columns: str, about: str, lacks: tuple[str, ...] = ()) -> FormatAdapter:
     def record(row: Row, place: Place) -> Record:
         return battle(row, place, id_column="question_id" if "question_id" in row else "id")
 
@@ -50,22 +62,34 @@ def _battles(name: str, *columns: str) -> FormatAdapter:
         _pictures_of_battle,
         ("conversation_a", "conversation_b", *_PICTURED),
         other_columns=frozenset({"full_conversation"}),
+        kinds={"conversation_a": _LISTS, "conversation_b": _LISTS},
+        about=about,
+        lacks=lacks,
     )
 
 
 PUBLISHED = (
-    _chats("vision-arena-chat", "conversation_id", "images"),
-    _battles("vision-arena-battle", "question_id", "images"),
-    _chats("wildvision-chat", "question_id", "image"),
-    _battles("wildvision-battle", "question_id", "image"),
-    _battles("human-preference"),
-    _chats("lmsys-chat", "conversation_id"),
+    _chats("vision-arena-chat", "conversation_id", "images", about="VisionArena-Chat, and our own chat releases"),
+    _battles("vision-arena-battle", "question_id", "images", about="VisionArena-Battle, and our own battle releases"),
+    _chats("wildvision-chat", "question_id", "image", about="WildVision's chats", lacks=("votes", "users", "times")),
+    _battles("wildvision-battle", "question_id", "image", about="WildVision's battles"),
+    _battles("human-preference", about="arena-human-preference-100k and -140k, chatbot_arena_conversations"),
+    _chats(
+        "lmsys-chat",
+        "conversation_id",
+        about="lmsys-chat-1m, WildChat (650k)",
+        lacks=("votes", "images", "users", "times"),
+    ),
 )
 
 
 def _of_messages(column: str) -> FormatAdapter:
     """Rows with one column of messages, as clients log them and trainers read them."""
     name = {"messages": "openai-messages", "conversations": "sharegpt"}[column]
+    about = {
+        "messages": "requests of clients of OpenAI or Anthropic, with their answer or not; data of trainers (TRL)",
+        "conversations": "messages of {from, value}: data of trainers (LLaMA-Factory, LLaVA)",
+    }[column]
 
     def as_chat(row: Row) -> Row:
         return {"model": "unknown", **row, "conversation": _with_answer(row, column)}
@@ -76,7 +100,16 @@ def _of_messages(column: str) -> FormatAdapter:
     def images(row: Row) -> Sequence[Row]:
         return pictures(as_chat(row), "conversation")
 
-    return FormatAdapter(name, frozenset({column}), record, images, (column, *_ANSWERED, *_PICTURED))
+    return FormatAdapter(
+        name,
+        frozenset({column}),
+        record,
+        images,
+        (column, *_ANSWERED, *_PICTURED),
+        kinds={column: _LISTS},
+        about=about,
+        lacks=("votes",),
+    )
 
 
 _ANSWERED = ("choices", "response")
@@ -120,5 +153,11 @@ def _item(row: Row, place: Place) -> Record:
 
 
 BENCH_ITEMS = FormatAdapter(
-    "bench-items", frozenset({"item_id", "instruction", "images", "captions", "problem"}), _item, pictures, "images"
+    "bench-items",
+    frozenset({"item_id", "instruction", "images", "captions", "problem"}),
+    _item,
+    pictures,
+    "images",
+    about="items that people wrote, as `curate bench collect` makes them",
+    lacks=("votes", "users", "times"),
 )

@@ -107,9 +107,11 @@ def test_a_log_of_one_file_may_have_any_name_and_a_table_is_none(tmp_path):
 
 
 def test_a_file_of_another_kind_is_told_which_files_are_read(tmp_path):
-    (tmp_path / "votes.csv").write_text("model_a,model_b\n")
-    with pytest.raises(BadInput, match=r"'votes.csv' is neither a log nor a dataset; .* \.parquet, .*\.ndjson$"):
-        source_files(tmp_path / "votes.csv")
+    (tmp_path / "votes.xlsx").write_text("model_a,model_b\n")
+    with pytest.raises(
+        BadInput, match=r"'votes.xlsx' is neither a log nor a dataset; .* \.parquet, .*\.csv, .*\.ndjson$"
+    ):
+        source_files(tmp_path / "votes.xlsx")
 
 
 def test_a_log_that_is_an_array_or_has_nan_is_read_with_its_flags(tmp_path):

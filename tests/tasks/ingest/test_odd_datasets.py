@@ -131,6 +131,19 @@ def test_the_example_of_the_docs_is_recognized_and_read(installed, data, tmp_pat
     assert "reading 1 file as support-desk" in capsys.readouterr().err
 
 
+def test_the_format_of_a_package_is_listed_and_reads_csv(installed, data, curate, tmp_path):
+    installed("support_desk", example(), "support-desk = support_desk:ADAPTER")
+    installed("raises", "raise RuntimeError('no licence')", "other = raises:ADAPTER")
+    status, out, _ = curate("ingest", "--format", "list")
+    assert status == 0
+    assert re.search("^support-desk +of another package ", out, re.MULTILINE)
+    assert re.search("^other +format 'other' of package 'raises' cannot be loaded", out, re.MULTILINE)
+    (data / "rows.jsonl").unlink()
+    (data / "rows.csv").write_text('session,bot,question,answer\nssssssssssss,x,"Say ""tide"",\nplease",Tide.\n')
+    store = ingested(data, tmp_path / "store", format="support-desk")
+    assert texts(store.read("conversations").to_dicts()[0]) == ['Say "tide",\nplease', "Tide."]
+
+
 BROKEN = {
     "raises": ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
     "lacks_it": ("", "AttributeError"),

@@ -1,0 +1,204 @@
+"""Adapters of published sets of texts: chats of WildChat, and votes of which each side is in columns of its own.
+
+In: rows of one set. Out: rows with the columns of `chat` or `battle`, as `FormatAdapter.unpacked` gives them. The
+columns and types are those of the cards named at each adapter; another set of this kind is a further adapter here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from schemas.items.reject import LineRejected, RejectReason
+from schemas.items.test_sets import TEST_SET_MARK
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat
+from tasks.ingest.formats.parts import ASSISTANT, USER
+from tasks.ingest.log_line import Place
+from tasks.runtime.json_rows import loads
+from tasks.storage.content_id import text_id
+
+_TEXT = frozenset({ColumnKind.TEXT})
+_LIST = frozenset({ColumnKind.LIST})
+_TEXT_OR_LIST = _TEXT | _LIST
+_NO_EXTRAS = ("images", "users")
+
+
+def _votes(row: Row, place: Place) -> Record:
+    return battle(row, place, (), id_column="question_id")
+
+
+def _chats(row: Row, place: Place) -> Record:
+    return chat(row, place, ())
+
+
+_WINNER_COLUMNS = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
+_YES, _NO = frozenset({"1", "1.0", "true"}), frozenset({"0", "0.0", "false"})
+
+
+def _human_preference_55k(row: Row, place: Place) -> list[Row]:
+    """One vote: three columns of 0 and 1, of which exactly one is 1, and lists of texts as JSON.
+
+    `winner_tie` stands for both ties of the arena, so it is a tie here.
+    """
+    conversations = {
+        f"conversation_{side}": _taking_turns(_texts(row["prompt"]), _texts(row[f"response_{side}"])) for side in "ab"
+    }
+    identity = {"question_id": f"55k-{row['id']}", "model_a": row["model_a"], "model_b": row["model_b"]}
+    return [{**identity, "winner": _one_winner(row), **conversations}]
+
+
+def _one_winner(row: Row) -> str:
+    values = {winner: str(row[column]).strip().lower() for column, winner in _WINNER_COLUMNS.items()}
+    if not _YES.union(_NO).issuperset(values.values()):
+        raise LineRejected(RejectReason.UNKNOWN_WINNER, "a column of the winner is neither 0 nor 1")
+    winners = [winner for winner, value in values.items() if value in _YES]
+    if len(winners) != 1:
+        evidence = "no winner and no tie" if not winners else f"{len(winners)} of model_a, model_b and tie have won"
+        raise LineRejected(RejectReason.UNKNOWN_WINNER, evidence)
+    return winners[0]
+
+
+def _texts(value: Any) -> list[Any]:
+    """A list of texts and nulls, or the JSON of one."""
+    try:
+        texts = loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        raise LineRejected(RejectReason.BAD_MESSAGES, "a text that is not the JSON of a list") from None
+    if not isinstance(texts, list) or any(text is not None and not isinstance(text, str) for text in texts):
+        raise LineRejected(RejectReason.BAD_MESSAGES, "not a list of texts")
+    return texts
+
+
+def _taking_turns(prompts: Sequence[Any], answers: Sequence[Any]) -> list[Row]:
+    if len(prompts) != len(answers):
+        raise LineRejected(RejectReason.BAD_MESSAGES, f"{len(prompts)} prompts and {len(answers)} answers")
+    messages: list[Row] = []
+    for prompt, answer in zip(prompts, answers, strict=True):
+        messages.append({"role": USER, "content": prompt})
+        messages.append({"role": ASSISTANT, "content": answer})
+    return messages
+
+
+HUMAN_PREFERENCE_55K = FormatAdapter(
+    "human-preference-55k",
+    frozenset({"id", "model_a", "model_b", "prompt", "response_a", "response_b", *_WINNER_COLUMNS}),
+    _votes,
+    unpacked=_human_preference_55k,
+    kinds=dict.fromkeys(("prompt", "response_a", "response_b"), _TEXT_OR_LIST),
+    about="arena-human-preference-55k (train.csv of Kaggle's LMSYS competition)",
+    lacks=(*_NO_EXTRAS, "times"),
+)
+"""Columns: openai/mle-bench, mlebench/competitions/lmsys-chatbot-arena/description.md, and the names as readers of
+train.csv print them (`winner_tie`, not `winner_model_tie`). `prompt` and `response_[a/b]` are JSON lists of texts, one
+each turn."""
+
+
+def _ppe(row: Row, place: Place) -> list[Row]:
+    """One vote on one answer each. Its id begins with TEST_SET_MARK: by its card the set is not for training."""
+    given_id = str(row["question_id"])
+    plain_id = given_id if given_id.isalnum() and given_id.isascii() and len(given_id) <= 40 else text_id(given_id)
+    conversations = {
+        f"conversation_{side}": _taking_turns([row["prompt"]], [row[f"response_{number}"]])
+        for side, number in (("a", 1), ("b", 2))
+    }
+    identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
+    return [{"question_id": f"{TEST_SET_MARK}ppe-{plain_id}", **identity, **conversations}]
+
+
+PPE = FormatAdapter(
+    "ppe-human-preference",
+    frozenset({"question_id", "model_a", "model_b", "winner", "prompt", "response_1", "response_2"}),
+    _votes,
+    unpacked=_ppe,
+    kinds=dict.fromkeys(("prompt", "response_1", "response_2"), _TEXT),
+    about="PPE-Human-Preference-V1, a test set: no training export takes its rows",
+    lacks=(*_NO_EXTRAS, "times"),
+)
+"""Columns: README.md of lmarena-ai/PPE-Human-Preference-V1 on the Hub (29623c5): all texts, and one split, test."""
+
+
+def _wildchat(row: Row, place: Place) -> list[Row]:
+    """One chat. `hashed_ip`, which the set has in place of an address, is its person; messages keep role and content.
+
+    What else a message has is the set's own: language, country, headers of the browser, flags and counts of tokens.
+    Chats of equal texts share a `conversation_hash`; the `turn_identifier` of the first turn tells them apart.
+    """
+    messages = [
+        {"role": message["role"], "content": message["content"]}
+        if message.keys() <= _WILDCHAT_KEYS
+        else {name: value for name, value in message.items() if name not in _WILDCHAT_FACTS}
+        for message in row["conversation"]
+    ]
+    people = [row.get("hashed_ip"), *(message.get("hashed_ip") for message in row["conversation"])]
+    person = next(filter(None, people), None)
+    turn = row["conversation"][0].get("turn_identifier") if row["conversation"] else None
+    return [
+        {
+            "conversation_id": row["conversation_hash"] if turn is None else f"{row['conversation_hash']}-{turn}",
+            "model": row["model"],
+            "conversation": messages,
+            "user_id": person,
+            "timestamp": row.get("timestamp"),
+        }
+    ]
+
+
+_WILDCHAT_FACTS = frozenset(
+    {
+        "country", "created", "hashed_ip", "header", "language", "openai_id", "redacted", "state", "system_fingerprint",
+        "temperature", "timestamp", "token_counter", "top_p", "toxic", "turn_identifier", "usage",
+    }
+)  # fmt: skip
+"""Keys of a message that hold no part of it."""
+_WILDCHAT_KEYS = _WILDCHAT_FACTS | {"role", "content"}
+
+WILDCHAT = FormatAdapter(
+    "wildchat",
+    frozenset({"conversation_hash", "model", "conversation"}),
+    _chats,
+    unpacked=_wildchat,
+    kinds={"conversation_hash": _TEXT, "conversation": _LIST},
+    about="WildChat-1M and WildChat-4.8M",
+    lacks=("votes", "images"),
+)
+"""Columns: README.md of allenai/WildChat-1M-Full (cc177f1) and allenai/WildChat-4.8M on the Hub."""
+
+
+def _search_arena(row: Row, place: Place) -> list[Row]:
+    """One vote; of a row without a winner, which nobody voted on, two chats."""
+    sides = {side: _of_side(row, place, side) for side in "ab"}
+    same = {"judge": row.get("judge"), "timestamp": row.get("timestamp")}
+    if row["winner"] is None:
+        return [
+            {"conversation_id": conversation_id, "model": row[f"model_{side}"], "conversation": messages, **same}
+            for side, (conversation_id, messages) in sides.items()
+        ]
+    conversations = {f"conversation_{side}": messages for side, (_, messages) in sides.items()}
+    identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
+    return [{"question_id": sides["a"][0], **identity, **conversations, **same}]
+
+
+def _of_side(row: Row, place: Place, side: str) -> tuple[str, Sequence[Row]]:
+    """(id, messages) of a side. The metadata has the arena's own id of each conversation."""
+    metadata = row.get(f"system_{side}_metadata")
+    conversation_id = metadata.get("conv_id") if isinstance(metadata, Mapping) else None
+    return conversation_id or text_id(f"{place.source}:{place.line}:{side}"), row[f"messages_{side}"]
+
+
+def _search_record(row: Row, place: Place) -> Record:
+    return _votes(row, place) if "winner" in row else _chats(row, place)
+
+
+SEARCH_ARENA = FormatAdapter(
+    "search-arena",
+    frozenset({"model_a", "model_b", "winner", "messages_a", "messages_b"}),
+    _search_record,
+    unpacked=_search_arena,
+    kinds={"messages_a": _LIST, "messages_b": _LIST},
+    about="search-arena-24k; a row without a winner is two chats",
+    lacks=("images",),
+)
+"""Columns: the viewer of a copy of lmarena-ai/search-arena-24k on the Hub (IBRAHIM1990/search-arena-24k). What models
+did to search is in `system_[a/b]_metadata`, whose messages repeat those of the row; it is not read."""
+
+TEXT_ARENAS = (HUMAN_PREFERENCE_55K, PPE, WILDCHAT, SEARCH_ARENA)
