@@ -1,0 +1,292 @@
+"""Exports of chat front ends: every message of a tree is in a conversation, whichever the page shows."""
+
+import base64
+import random
+from typing import Any
+
+import pytest
+
+from tests.builders import image_bytes
+from tests.tasks.ingest.foreign import assert_conserved, put_rows, sentence, with_each_null
+from tests.tasks.ingest.logs import ingested, rejected, texts
+
+Row = dict[str, Any]
+MODELS = ["heron-2", "wren-1"]
+SECONDS = 1_718_884_800
+PICTURE = "data:image/png;base64," + base64.b64encode(image_bytes(5)).decode()
+
+
+def drawn_tree(seed: int) -> list[Row]:
+    """Nodes {key, parent, role, text, model}, parents first: questions and answers of which some are given again."""
+    drawn = random.Random(seed)
+    nodes = [{"key": "n0", "parent": None, "role": "user"}]
+    for number in range(1, drawn.randint(2, 12)):
+        # A regenerated answer has the parent of the one before it; so has a question that is written anew.
+        before = drawn.choice(nodes[-3:])
+        parent = before["parent"] if before["parent"] and drawn.random() < 0.4 else before["key"]
+        role = "assistant" if next(node for node in nodes if node["key"] == parent)["role"] == "user" else "user"
+        nodes.append({"key": f"n{number}", "parent": parent, "role": role})
+    for number, node in enumerate(nodes):
+        model = drawn.choice(MODELS) if node["role"] == "assistant" else None
+        node |= {"text": sentence(drawn), "model": model, "time": SECONDS + number}
+    return nodes
+
+
+def paths_of(nodes: list[Row]) -> list[list[Row]]:
+    """Every path to a node without children, in order of these nodes."""
+    by_key = {node["key"]: node for node in nodes}
+    paths = []
+    for node in nodes:
+        if node["key"] not in {each["parent"] for each in nodes}:
+            path = [node]
+            while path[0]["parent"] is not None:
+                path.insert(0, by_key[path[0]["parent"]])
+            paths.append(path)
+    return paths
+
+
+def open_webui(nodes: list[Row], chat_id: str = "a" * 8 + "-1", **changes: Any) -> Row:
+    messages = {
+        node["key"]: {
+            "id": node["key"], "parentId": node["parent"], "role": node["role"], "content": node["text"],
+            "childrenIds": [each["key"] for each in nodes if each["parent"] == node["key"]], "timestamp": node["time"],
+            **({"model": node["model"], "done": True} if node["model"] else {}),
+        }
+        for node in nodes
+    }  # fmt: skip
+    shown = paths_of(nodes)[0]
+    talk = {"title": "T", "models": MODELS, "history": {"currentId": shown[-1]["key"], "messages": messages}}
+    # An export repeats the path that is shown as a list.
+    talk["messages"] = [messages[node["key"]] for node in shown]
+    row = {"id": chat_id, "user_id": "u1", "title": "T", "chat": talk, "created_at": SECONDS, "meta": {"tags": []}}
+    return row | changes
+
+
+def librechat_messages(nodes: list[Row]) -> list[Row]:
+    root = "00000000-0000-0000-0000-000000000000"
+    return [
+        {
+            "messageId": node["key"], "parentMessageId": node["parent"] or root, "text": node["text"], "error": False,
+            "sender": "User" if node["role"] == "user" else "GPT-4", "isCreatedByUser": node["role"] == "user",
+            "model": node["model"], "unfinished": False, "createdAt": f"2024-06-20T12:00:{node['time'] % 60:02d}.000Z",
+        }
+        for node in nodes
+    ]  # fmt: skip
+
+
+def librechat(nodes: list[Row], chat_id: str = "b" * 8 + "-1", *, nested: bool = False) -> Row:
+    row: Row = {
+        "conversationId": chat_id, "endpoint": "openAI", "title": "T", "exportAt": "12:00:00", "branches": True,
+        "recursive": nested, "options": {"model": "heron-2"},
+    }  # fmt: skip
+    messages = librechat_messages(nodes)
+    if not nested:
+        return row | {"messages": messages}
+    for message in messages:
+        message["children"] = [each for each in messages if each["parentMessageId"] == message["messageId"]]
+    return row | {"messagesTree": messages[:1]}
+
+
+def chatgpt(nodes: list[Row], chat_id: str = "c" * 8 + "-1") -> Row:
+    mapping: Row = {"root": {"id": "root", "message": None, "parent": None, "children": ["n0"]}}
+    for node in nodes:
+        message = {
+            "id": node["key"], "author": {"role": node["role"]}, "create_time": node["time"], "recipient": "all",
+            "content": {"content_type": "text", "parts": [node["text"]]}, "metadata": {"model_slug": node["model"]},
+        }  # fmt: skip
+        mapping[node["key"]] = {"id": node["key"], "message": message, "parent": node["parent"] or "root"}
+    shown = paths_of(nodes)[0][-1]["key"]
+    return {"title": "T", "create_time": SECONDS, "mapping": mapping, "current_node": shown, "conversation_id": chat_id}
+
+
+WRITERS = {
+    "open-webui": open_webui,
+    "librechat": librechat,
+    "librechat-nested": lambda nodes, chat_id: librechat(nodes, chat_id, nested=True),
+    "chatgpt-export": chatgpt,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_path, capsys, name):
+    trees = {f"chat-{seed:04d}": drawn_tree(seed) for seed in range(40)}
+    rows = [WRITERS[name](nodes, chat_id) for chat_id, nodes in trees.items()]
+    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    assert f"1 file as {name.removesuffix('-nested')}" in capsys.readouterr().err
+    assert rejected(store) == {}
+    assert_conserved(store, len(rows))
+    conversations = store.read("conversations").to_dicts()
+    expected = []
+    for nodes in trees.values():
+        for path in paths_of(nodes):
+            models = list(dict.fromkeys(node["model"] for node in path if node["model"]))
+            expected.append((tuple(node["text"] for node in path), " + ".join(models)))
+    found = [(tuple(texts(row)), row["model"]) for row in conversations]
+    # A path without an answer has the model of the chat, or none.
+    assert sorted(words for words, _ in found) == sorted(words for words, _ in expected)
+    assert {each for each in expected if each[1]} <= set(found)
+    assert all(row["unread_parts"] == [] for row in conversations)
+
+
+@pytest.mark.parametrize("name", ["open-webui", "chatgpt-export"])
+def test_the_path_that_the_page_shows_has_the_id_of_the_chat(tmp_path, name):
+    trees = {f"chat-{seed:04d}": drawn_tree(seed) for seed in range(40)}
+    rows = [WRITERS[name](nodes, chat_id) for chat_id, nodes in trees.items()]
+    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    by_id = {row["conversation_id"]: row for row in store.read("conversations").to_dicts()}
+    for chat_id, nodes in trees.items():
+        assert texts(by_id[chat_id]) == [node["text"] for node in paths_of(nodes)[0]]
+    assert max(len([key for key in by_id if key.startswith(chat_id)]) for chat_id in trees) > 1
+
+
+def test_each_nullable_key_of_an_open_webui_chat_may_be_null(tmp_path):
+    nullable = ["id", "user_id", "title", "created_at", "meta"]
+    rows = with_each_null(lambda number: open_webui(drawn_tree(number), f"chat-{number:04d}"), nullable)
+    of_message = open_webui(drawn_tree(50), "chat-0050")
+    for key in ("timestamp", "model"):
+        of_message["chat"]["history"]["messages"]["n1"][key] = None
+    store = ingested(put_rows(tmp_path / "data", [*rows, of_message], "array"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert_conserved(store, len(rows) + 1)
+
+
+def test_each_nullable_key_of_a_librechat_chat_may_be_null(tmp_path):
+    rows = with_each_null(
+        lambda number: librechat(drawn_tree(number), f"chat-{number:04d}"),
+        ["endpoint", "title", "exportAt", "branches", "recursive", "options"],
+    )
+    of_message = librechat(drawn_tree(50), "chat-0050")
+    for key in ("model", "createdAt", "sender"):
+        of_message["messages"][1][key] = None
+    store = ingested(put_rows(tmp_path / "data", [*rows, of_message], "jsonl"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert_conserved(store, len(rows) + 1)
+
+
+def test_both_older_forms_of_open_webui_are_read(tmp_path):
+    nodes = drawn_tree(1)
+    legacy = open_webui(nodes)["chat"]
+    store = ingested(put_rows(tmp_path / "legacy", [legacy], "array"), tmp_path / "store")
+    assert (store.read("conversations").height, rejected(store)) == (len(paths_of(nodes)), {})
+    listed = open_webui(nodes)
+    del listed["chat"]["history"]
+    for message in listed["chat"]["messages"]:
+        message.pop("parentId")
+    store = ingested(put_rows(tmp_path / "listed", [listed], "array"), tmp_path / "other")
+    assert texts(store.read("conversations").to_dicts()[0]) == [node["text"] for node in paths_of(nodes)[0]]
+
+
+def test_one_chat_of_librechat_printed_over_several_lines_is_one_row(tmp_path):
+    store = ingested(put_rows(tmp_path / "data", [librechat(drawn_tree(3))], "printed"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert_conserved(store, 1)
+
+
+SIBLINGS = [
+    {"key": "n0", "parent": None, "role": "user", "text": "Which?", "model": None, "time": SECONDS},
+    {"key": "n1", "parent": "n0", "role": "assistant", "text": "This.", "model": "heron-2", "time": SECONDS},
+    {"key": "n2", "parent": "n0", "role": "assistant", "text": "That.", "model": "wren-1", "time": SECONDS + 1},
+]
+
+
+def test_pictures_of_open_webui_are_read_on_every_path_and_other_files_are_counted(tmp_path):
+    row = open_webui(SIBLINGS)
+    row["chat"]["history"]["messages"]["n0"]["files"] = [
+        {"type": "image", "url": PICTURE}, {"type": "file", "name": "plan.pdf"}, {"type": "image", "url": "https://x.org/y.png"},
+    ]  # fmt: skip
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    for conversation in store.read("conversations").to_dicts():
+        assert (len(conversation["image_ids"]), conversation["image_problems"]) == (1, ["image_missing"])
+        assert conversation["unread_parts"] == ["file"]
+    evidence = store.read("rejects").filter(reason="part_not_read")["evidence"].to_list()
+    assert evidence == ["file in message 1 of line 1"] * 2
+
+
+def test_pictures_that_differ_by_path_are_not_mistaken_for_each_other(tmp_path):
+    row = open_webui(SIBLINGS)
+    other = "data:image/png;base64," + base64.b64encode(image_bytes(6)).decode()
+    row["chat"]["history"]["messages"]["n1"]["files"] = [{"type": "image", "url": PICTURE}]
+    row["chat"]["history"]["messages"]["n2"]["files"] = [{"type": "image", "url": other}]
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    ids = [each["image_ids"] for each in store.read("conversations").to_dicts()]
+    assert [len(each) for each in ids] == [1, 1] and ids[0] != ids[1]
+
+
+def test_thoughts_tools_and_pictures_of_librechat_are_read_or_counted(tmp_path):
+    row = librechat(SIBLINGS[:2])
+    row["messages"][0]["files"] = [{"type": "image/png", "filepath": "shown.png"}, {"type": "text/csv"}]
+    row["messages"][1]["content"] = [
+        {"type": "think", "think": "Hm."}, {"type": "text", "text": {"value": "First."}}, None,
+        {"type": "tool_call", "tool_call": {"name": "web"}}, {"type": "text", "text": "Then."},
+    ]  # fmt: skip
+    data = put_rows(tmp_path / "data", [row], "jsonl")
+    (data / "shown.png").write_bytes(image_bytes(7))
+    store = ingested(data, tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "First.\nThen."]
+    assert conversation["served"][0]["thinking"] == "Hm."
+    assert (len(conversation["image_ids"]), sorted(conversation["unread_parts"])) == (1, ["file", "tool_call"])
+
+
+def test_the_nodes_of_one_answer_of_chatgpt_are_one_answer(tmp_path):
+    row = chatgpt(SIBLINGS[:2])
+    parts = {
+        "t": ("assistant", {"content_type": "thoughts", "thoughts": [{"summary": "S", "content": "Hm."}]}, "all"),
+        "c": ("assistant", {"content_type": "code", "text": "search()"}, "web"),
+        "r": ("tool", {"content_type": "execution_output", "text": "found"}, "all"),
+    }
+    before = "n0"
+    for key, (role, content, recipient) in parts.items():
+        message = {"author": {"role": role}, "content": content, "recipient": recipient, "create_time": None}
+        row["mapping"][key] = {"id": key, "message": message, "parent": before}
+        before = key
+    row["mapping"]["n1"]["parent"] = before
+    shown = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://x"}
+    row["mapping"]["n0"]["message"]["content"] = {"content_type": "multimodal_text", "parts": [shown, "Which?"]}
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "This."]
+    assert conversation["image_problems"] == ["image_missing"]
+    assert conversation["unread_parts"] == ["tool", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "evidence"),
+    [
+        ({"n0": {"parentId": "n1"}}, "bad_messages", "parents of messages go in a circle"),
+        ({"n1": {"role": "user"}}, "bad_messages", "user and assistant do not take turns"),
+        ({"n1": {"parentId": "gone"}}, "bad_messages", "user and assistant do not take turns"),
+        ({"n1": {"role": None}}, "unexpected_row", "KeyError where open-webui has a value of another type"),
+        ({"n1": {"content": 3}}, "bad_messages", "content is neither text nor parts: int"),
+    ],
+)
+def test_a_tree_that_contradicts_itself_is_one_reject_and_no_half_of_it_is_read(tmp_path, change, reason, evidence):
+    broken = open_webui(SIBLINGS, "chat-0002")
+    for key, values in change.items():
+        broken["chat"]["history"]["messages"][key] |= values
+    rows = [open_webui(SIBLINGS, "chat-0001"), broken, open_webui(SIBLINGS, "chat-0003")]
+    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    assert_conserved(store, 3)
+    assert store.read("rejects").select("line", "reason", "evidence").rows() == [(2, reason, evidence)]
+    assert store.read("sightings").height == 4
+
+
+def test_a_tree_without_messages_is_a_reject(tmp_path):
+    row = open_webui(SIBLINGS)
+    row["chat"] = {"title": "T", "history": {"currentId": None, "messages": {}}}
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    assert rejected(store) == {("rows.json", 1): "no_messages"}
+
+
+def test_a_tree_whose_paths_grow_without_end_is_one_reject(tmp_path):
+    nodes = [{**SIBLINGS[number % 2], "key": f"n{number}"} for number in range(3000)]
+    for number, node in enumerate(nodes):
+        node["parent"] = f"n{number - 1}" if number else None
+    leaves = [{**SIBLINGS[2], "key": f"m{number}", "parent": f"n{number}"} for number in range(0, 3000, 2)]
+    row = open_webui(SIBLINGS)
+    messages = {
+        node["key"]: {"parentId": node["parent"], "role": node["role"], "content": "x"} for node in nodes + leaves
+    }
+    row["chat"]["history"]["messages"] = messages
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    assert rejected(store) == {("rows.json", 1): "bad_messages"}
