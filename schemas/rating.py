@@ -57,6 +57,9 @@ class RatingMethod(Row):
     """Normalisation and penalty of style control."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
     """Rating points that one vote can move a model in sequential Elo."""
+    unknown_style_as_mean: bool = False
+    """Whether a vote without a count of named entities has the mean difference under style control. No setting: boards
+    of releases before layout 10 were made so, and are checked so."""
 
 
 class Rating(Row):
@@ -79,7 +82,9 @@ class Rating(Row):
     """Battles of the model in the slice."""
     flags: list[str]
     """few_battles (under 100), few_votes (under 30), only_ties, only_wins, only_losses, unbounded, separate_group,
-    anchor_missing, named_votes: why a rating may mislead. repeats_count_once, days_limited, suspects_excluded: rules
+    anchor_missing, named_votes: why a rating may mislead. Under style control entities_known: the board lacks the votes
+    on which named entities are not counted; without_entities: those are most votes, so the board has all of them and is
+    not adjusted for named entities. repeats_count_once, days_limited, suspects_excluded: rules
     that leave votes out, where they do."""
 
 
@@ -90,18 +95,22 @@ class StyleCoefficient(Row):
     """Which battles."""
     covariate: str
     """tokens, headers, list_items, bold or entities."""
-    coefficient: float
-    """Change of log-odds for one standard deviation of the normalised difference."""
-    ci95_low: float
+    coefficient: float | None
+    """Change of log-odds for one standard deviation of the normalised difference; null where unknown, see flags."""
+    ci95_low: float | None
     """Lower end of the 95 % interval."""
-    ci95_high: float
+    ci95_high: float | None
     """Upper end of the 95 % interval."""
     preset: str
     """Normalisation and penalty: fastchat or arena-rank."""
     battles: int
-    """Battles in the fit."""
+    """Battles in the fit: those on which the covariate, and the others of the fit, are counted on both sides."""
+    of: int | None = None
+    """All battles of the slice; null where an earlier version wrote the row."""
     flags: list[str]
-    """constant: the two sides never differ, so the effect cannot be estimated."""
+    """constant: the two sides never differ, so the effect cannot be estimated. not_on_board: the covariate is counted
+    in less than half of the battles; its effect is of a fit of its own on these, and the board is not adjusted for it.
+    unknown: likewise, with fewer than 30 such battles, so that no effect is estimated."""
 
 
 class RankChange(Row):

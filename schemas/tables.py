@@ -237,7 +237,7 @@ TABLES: dict[str, Table] = {
         derived=True,
     ),
     "ratings": Table(Rating, ("slice", "rank", "model"), _NO_IDS, derived=True),
-    "style_coefficients": Table(StyleCoefficient, ("slice", "covariate"), _NO_IDS, derived=True),
+    "style_coefficients": Table(StyleCoefficient, ("slice", "covariate"), _NO_IDS, derived=True, later=("of",)),
     "rank_changes": Table(RankChange, ("slice", "rank_style", "model"), _NO_IDS, derived=True),
     "pair_records": Table(PairRecord, ("slice", "model", "opponent"), _NO_IDS, derived=True),
     "win_rates": Table(WinRate, ("model",), _NO_IDS, derived=True),

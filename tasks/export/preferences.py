@@ -27,7 +27,7 @@ from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info
 from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images, known_category
-from tasks.leaderboard.style_control import PARTIAL, style_differences
+from tasks.leaderboard.style_control import measured_covariates, style_differences, styleable
 from tasks.providers.embedded.refusals import DecliningWords
 from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
@@ -296,15 +296,14 @@ def _baselines(taken: pl.DataFrame, seed: int) -> Baselines:
     lengths = test.drop_nulls(["tokens_a", "tokens_b"])
     gap = np.sign((lengths["tokens_a"] - lengths["tokens_b"]).to_numpy()) * lengths["winner"].to_numpy()
     longer = float(np.mean((gap + 1) / 2)) if len(gap) else None
-    whole = [f"{name}_{side}" for name in _COVARIATES if name not in PARTIAL for side in "ab"]
-    measured = pairs.drop_nulls(whole)
+    measured = styleable(pairs)
     is_test = (measured["split"] == TEST).to_numpy()
     wins = (measured["winner"] == 1).to_numpy()
     if not is_test.any() or len({*wins[~is_test]}) < 2:
         return Baselines(test.height, longer, int(is_test.sum()), None)
     from sklearn.linear_model import LogisticRegression  # slow to import
 
-    differences = style_differences(measured, _COVARIATES, sides_drawn=False)
+    differences = style_differences(measured, measured_covariates(measured), sides_drawn=False)
     model = LogisticRegression(fit_intercept=False, random_state=seed).fit(differences[~is_test], wins[~is_test])
     return Baselines(test.height, longer, int(is_test.sum()), float(model.score(differences[is_test], wins[is_test])))
 

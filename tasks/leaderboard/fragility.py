@@ -120,7 +120,8 @@ def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, *, in_style: b
 
 
 def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod) -> StyledVotes:
-    return styled(cast, style_differences(battles, measured_covariates(battles)), method.style_preset)
+    covariates, as_mean = measured_covariates(battles), method.unknown_style_as_mean
+    return styled(cast, style_differences(battles, covariates, unknown_as_mean=as_mean), method.style_preset)
 
 
 def _first_place(board: _Board) -> Iterator[dict[str, Any]]:

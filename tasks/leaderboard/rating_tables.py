@@ -26,6 +26,7 @@ from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.fragility import fragility, styled_fragility
+from tasks.leaderboard.intervals import FEW_VOTES
 from tasks.leaderboard.leaderboard import (
     OVERALL,
     UNKNOWN_MAX,
@@ -45,7 +46,17 @@ from tasks.leaderboard.records import (
     win_rates,
     without_outliers,
 )
-from tasks.leaderboard.style_control import PARTIAL, STYLE_CONTROL, measured_covariates, rank_changes, style_board
+from tasks.leaderboard.style_control import (
+    KNOWN_ONLY,
+    LEFT_OUT,
+    NOT_ON_BOARD,
+    STYLE_CONTROL,
+    UNKNOWN,
+    partly_known,
+    rank_changes,
+    style_board,
+    styleable,
+)
 from tasks.leaderboard.suspects.named import lacking, suspects, vote_checks
 from tasks.leaderboard.vote_plan import boards_wanted, separations
 from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
@@ -109,6 +120,10 @@ class RatingTables:
                 yield f"{name}: unknown of {share:.0%} of the battles, which are not on its board"
             elif share > UNKNOWN_MAX and ALL_SLICES in self.slices:
                 yield f"{name}: unknown of {share:.0%} of the battles, so it has no board"
+        if table in (STYLE_CONTROL, *_STYLED):
+            for name, complete in partly_known(self.rated, self.measured).items():
+                counted = f"{complete.height:,} of {self.rated.height:,} battles"
+                yield f"{name}: counted on both sides of {counted}, less than half; the board is not adjusted for it"
         if table == SUSPECTS:
             yield from lacking(self.battles)
         if table == FRAGILITY and "question_id" not in columns:
@@ -161,15 +176,45 @@ class RatingTables:
 
     @cached_property
     def measured(self) -> pl.DataFrame:
-        """The battles that style control is fitted on: those with every covariate but `PARTIAL` on both sides."""
-        needed = [name for name in measured_covariates(self.rated) if name not in PARTIAL]
-        columns = [f"{name}_{side}" for name in needed for side in ("a", "b")]
-        return self.rated.drop_nulls(columns) if columns else self.rated
+        """The battles that style control is fitted on, with the columns of its covariates (`styleable`)."""
+        return styleable(self.rated, unknown_as_mean=self.method.unknown_style_as_mean)
 
     @cached_property
     def styled(self) -> tuple[list[Rating], list[StyleCoefficient]]:
-        """The board under style control, on the scale of the overall board, and its coefficients."""
-        return style_board(self.measured, self.method, self._level)
+        """The board under style control, on the scale of the overall board, and its coefficients.
+
+        A covariate that the board leaves out has the coefficient of a fit on the battles with all covariates.
+        """
+        rows, coefficients = style_board(self.measured, self.method, self._level)
+        left_out = partly_known(self.rated, self.measured)
+        coefficients += [self._coefficient_apart(name, complete) for name, complete in left_out.items()]
+        flags = [LEFT_OUT] if left_out else [KNOWN_ONLY] if self._lacks_names else []
+        return (
+            [row.model_copy(update={"flags": [*row.flags, *flags]}) for row in rows],
+            [row.model_copy(update={"of": self.rated.height}) for row in coefficients],
+        )
+
+    @property
+    def _lacks_names(self) -> bool:
+        """Whether battles are not among `measured` because named entities are not counted on them."""
+        return self.measured.height < styleable(self.rated, unknown_as_mean=True).height
+
+    def _coefficient_apart(self, name: str, complete: pl.DataFrame) -> StyleCoefficient:
+        """The coefficient of a covariate that the board leaves out, from the `complete` battles, which have it."""
+        if complete.height >= FEW_VOTES:
+            (row,) = [row for row in style_board(complete, self.method)[1] if row.covariate == name]
+            return row.model_copy(update={"flags": [*row.flags, NOT_ON_BOARD]})
+        return StyleCoefficient(
+            slice=OVERALL,
+            covariate=name,
+            coefficient=None,
+            ci95_low=None,
+            ci95_high=None,
+            preset=self.method.style_preset,
+            battles=complete.height,
+            of=self.rated.height,
+            flags=[UNKNOWN],
+        )
 
     @cached_property
     def changes(self) -> list[RankChange]:

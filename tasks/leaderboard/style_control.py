@@ -23,7 +23,7 @@ from tasks.leaderboard.intervals import (
     open_intervals,
     quantiles95,
 )
-from tasks.leaderboard.leaderboard import Fitted, board_rows, by_bootstrap
+from tasks.leaderboard.leaderboard import UNKNOWN_MAX, Fitted, board_rows, by_bootstrap
 from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
 from tasks.runtime.parallel import one_blas_thread
 from tasks.storage.tables import frame_of
@@ -32,7 +32,11 @@ STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
 """Length, markdown and named entities of an answer; in columns `<name>_a` and `<name>_b`, if measured."""
 PARTIAL = frozenset({"entities"})
-"""Covariates that are null where no model of the language counts them: such a battle has the mean difference."""
+"""Covariates that are null where no model of the language counts them; see `styleable`."""
+KNOWN_ONLY, LEFT_OUT = "entities_known", "without_entities"
+"""Flags of a board (`Rating.flags`)."""
+NOT_ON_BOARD, UNKNOWN = "not_on_board", "unknown"
+"""Flags of a coefficient (`StyleCoefficient.flags`)."""
 _PAIR_VOTES_MIN = 50
 _STEPS_MAX = 200
 _STEP_MIN = 1e-5
@@ -103,18 +107,46 @@ def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
     return tuple(name for name in COVARIATES if {f"{name}_a", f"{name}_b"} <= set(battles.columns))
 
 
-def style_differences(battles: pl.DataFrame, covariates: Sequence[str], *, sides_drawn: bool = True) -> Matrix:
+def styleable(battles: pl.DataFrame, *, unknown_as_mean: bool = False) -> pl.DataFrame:
+    """The `rateable` battles that a board under style control is fitted on: those with every covariate on both sides.
+
+    Where most battles lack a `PARTIAL` covariate, its columns are left out, and the battles stay. `unknown_as_mean` is
+    `RatingMethod.unknown_style_as_mean`: then battles that lack such a covariate stay, and so do its columns.
+    """
+    whole = [f"{name}_{side}" for name in measured_covariates(battles) if name not in PARTIAL for side in "ab"]
+    measured = battles.drop_nulls(whole) if whole else battles
+    if unknown_as_mean:
+        return measured
+    for name in sorted(PARTIAL & {*measured_covariates(battles)}):
+        columns = [f"{name}_a", f"{name}_b"]
+        counted = measured.drop_nulls(columns)
+        is_known = counted.height >= (1 - UNKNOWN_MAX) * measured.height and not counted.is_empty()
+        measured = counted if is_known else measured.drop(columns)
+    return measured
+
+
+def partly_known(battles: pl.DataFrame, board: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """`PARTIAL` covariate that `board`, of `styleable`, leaves out -> battles with it and every other on both sides."""
+    covariates = measured_covariates(battles)
+    left_out = sorted({*covariates} - {*measured_covariates(board)})
+    return {name: battles.drop_nulls([f"{each}_{side}" for each in covariates for side in "ab"]) for name in left_out}
+
+
+def style_differences(
+    battles: pl.DataFrame, covariates: Sequence[str], *, sides_drawn: bool = True, unknown_as_mean: bool = False
+) -> Matrix:
     """float64 (battles, covariates): (a - b) / (a + b + 1), standardised to mean 0 and standard deviation 1.
 
     Where one model always is on one side, `sides_drawn` is False: 0 stays 0, as if half the battles were turned round,
-    or the mean would hide what is common to all its opponents. A constant covariate is 0, and so is a null one of
-    `PARTIAL`. Raises BadInput for other counts that are missing, and for negative or not finite ones.
+    or the mean would hide what is common to all its opponents. A constant covariate is 0. With
+    `unknown_as_mean`, so is a null one of `PARTIAL`. Raises BadInput for other counts that are missing, and for
+    negative or not finite ones.
     """
     sides = []
     for side in ("a", "b"):
         counts = battles.select(pl.col(f"{name}_{side}").cast(pl.Float64) for name in covariates)
         for column in counts:
-            partial = column.name.rpartition("_")[0] in PARTIAL
+            partial = unknown_as_mean and column.name.rpartition("_")[0] in PARTIAL
             wrong = int((~column.is_finite() | (column < 0)).fill_null(not partial).sum())
             if wrong:
                 raise BadInput(
@@ -193,7 +225,7 @@ def style_board(
     *,
     sides_drawn: bool = True,
 ) -> tuple[list[Rating], list[StyleCoefficient]]:
-    """The board under style control and the coefficients, from `rateable` battles with covariate columns.
+    """The board under style control and the coefficients, from `styleable` battles.
 
     `level` gives ratings whose mean is kept; `sides_drawn` as for `style_differences`. Raises BadInput without a
     covariate.
@@ -204,7 +236,9 @@ def style_board(
     if battles.is_empty():
         return [], []
     cast = votes(battles, method.cluster)
-    data = styled(cast, style_differences(battles, covariates, sides_drawn=sides_drawn), method.style_preset)
+    as_mean = method.unknown_style_as_mean
+    style = style_differences(battles, covariates, sides_drawn=sides_drawn, unknown_as_mean=as_mean)
+    data = styled(cast, style, method.style_preset)
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
     covariance, by_model = styled_covariances(data, parameters)
@@ -220,7 +254,8 @@ def style_board(
     fitted = Fitted(known, strengths, spread, by_model[:models, :models], opened)
     rows = board_rows(cast, fitted, STYLE_CONTROL, method, level)
     numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
-    about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset, "battles": len(data.style)}
+    about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset}
+    about |= {"battles": battles.height, "of": battles.height}
     return rows, [
         StyleCoefficient(
             covariate=name, coefficient=at, ci95_low=low, ci95_high=high, flags=[] if x.any() else ["constant"], **about

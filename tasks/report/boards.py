@@ -40,6 +40,8 @@ def battle_parts(tables: Tables, pairs: pl.DataFrame) -> list[Part | None]:
     """Sections about votes; None without data. `pairs` counts released battles by model_a, model_b and winner."""
     ratings = tables.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
+    if boards[1] is not None:
+        boards[1] = replace(boards[1], about=f"{boards[1].about}{_names_known(tables.read('style_coefficients'))}")
     votes = _made(tables, {"vote_shares": _votes})
     return [
         *boards,
@@ -184,16 +186,18 @@ def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
     """Sections on style: its effect on votes, also by category (VisionArena Fig. 6), and on ranks (Fig. 8)."""
     coefficients, changes = tables.read("style_coefficients"), tables.read("rank_changes")
     columns = _categories(ratings)
+    told = coefficients.filter(~pl.col("flags").list.contains("constant")).drop_nulls("coefficient")
     found: list[Part | None] = []
     if coefficients.height:
         unit = "change of log-odds per standard deviation, with its 95 % interval"
-        whole = coefficients.filter(~pl.col("flags").list.contains("constant"), slice="overall")
+        whole = told.filter(slice="overall")
         figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
         table = rounded_table(coefficients, 4)
-        found.append(part("style_coefficients", table, figure))
-        told = coefficients.filter(~pl.col("flags").list.contains("constant"))
+        made = part("style_coefficients", table, figure)
+        found.append(replace(made, about=f"{made.about}{_names_known(coefficients)}"))
         rows = told["covariate"].unique(maintain_order=True).to_list()
-        cells = {(name, of): value for of, name, value in told["slice", "covariate", "coefficient"].iter_rows()}
+        firm = told.filter((pl.col("battles") == pl.col("of")).fill_null(True) | (pl.col("battles") >= FEW_VOTES))
+        cells = {(name, of): value for of, name, value in firm["slice", "covariate", "coefficient"].iter_rows()}
         if rows:
             of_categories = table.filter(pl.col("slice").is_in([*columns]))
             drawn = heat_map(rows, columns, cells, digits=2, around_zero=True)
@@ -205,6 +209,16 @@ def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
         table = shown.with_columns(pl.col(pl.Float64).round(1))
         found.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
     return found
+
+
+def _names_known(coefficients: pl.DataFrame) -> str:
+    """A sentence, with a space before it, on how many votes named entities are counted; empty where it is all."""
+    overall = coefficients.filter(pl.col("battles") < pl.col("of"), slice="overall", covariate="entities")
+    for row in overall.iter_rows(named=True):
+        key = next((flag for flag in ("unknown", "not_on_board") if flag in row["flags"]), "on_board")
+        sentence: str = SECTIONS["style_coefficients"][key].format(battles=row["battles"], of=row["of"])
+        return f" {sentence}"
+    return ""
 
 
 def _categories(ratings: pl.DataFrame) -> dict[str, int]:

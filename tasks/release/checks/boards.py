@@ -43,6 +43,8 @@ RATING_DIFFERENCE_MAX = 1e-4
 _NAMED_MAX = 3
 RANKS_SINCE = 9
 """Releases of an earlier layout have ranks from single intervals about the mean of all models."""
+STYLE_SINCE = 10
+"""Boards under style control of an earlier layout take a vote without a count of named entities as average in it."""
 _REPORTED = (
     "exposure",
     "length_differences",
@@ -91,18 +93,26 @@ def released_tables(release: OpenRelease) -> "StoredTables | None":
     """
     if not release.manifest.counts["battle"]:
         return None
-    return tables_of(release.folder, release.manifest.settings, Policy.model_validate(release.manifest.policy))
+    manifest = release.manifest
+    policy = Policy.model_validate(manifest.policy)
+    return tables_of(release.folder, manifest.settings, policy, unknown_style_as_mean=manifest.layout < STYLE_SINCE)
 
 
-def tables_of(folder: Path, settings: Mapping[str, Any], policy: Policy) -> "StoredTables":
-    """The rating tables of the votes of `battle` in a folder. `settings`: those of the manifest."""
+def tables_of(
+    folder: Path, settings: Mapping[str, Any], policy: Policy, *, unknown_style_as_mean: bool = False
+) -> "StoredTables":
+    """The rating tables of the votes of `battle` in a folder. `settings`: those of the manifest.
+
+    `unknown_style_as_mean`: `RatingMethod.unknown_style_as_mean`.
+    """
     from tasks.leaderboard.battle_files import read_battles, with_prompts
     from tasks.leaderboard.rating_tables import RatingTables, StoredTables
 
     every = with_prompts(read_battles(folder / "battle", named=True, prompts=True), folder)
+    told = {name: settings[name] for name in RatingMethod.model_fields if name in settings}
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
-        RatingMethod(**{name: settings[name] for name in RatingMethod.model_fields if name in settings}),
+        RatingMethod(**(told | {"unknown_style_as_mean": unknown_style_as_mean})),
         reference=settings.get("anchor_model"),
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
         facts=policy.models,

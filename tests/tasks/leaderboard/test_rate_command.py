@@ -293,15 +293,22 @@ def test_boards_hold_the_battles_of_their_slice_and_specificity_is_controlled_fo
     assert flags == {name: ["constant"] for name in ("tokens", "headers", "list_items")} | {"bold": [], "entities": []}
 
 
-@pytest.mark.parametrize(("signal", "battles"), [("tokens", 4), ("markdown", 4), ("named_entities", 5)])
-def test_style_control_needs_length_and_markdown_of_both_answers_and_names_where_they_are_counted(
-    store, signal, battles
-):
+@pytest.mark.parametrize("signal", ["tokens", "markdown", "named_entities"])
+def test_style_control_is_fitted_on_battles_whose_answers_both_have_length_markdown_and_names(store, signal):
     answer = store.read("conversations").filter(conversation_id="b5-right")["turns"][0][1]["text_id"]
     known = store.read(f"signals/{signal}")
     store.replace(f"signals/{signal}", known.filter(pl.col("content_id") != answer))
     rated(store)
-    assert set(store.read("style_coefficients").filter(slice="overall")["battles"]) == {battles}
+    overall = store.read("style_coefficients").filter(slice="overall")
+    assert (set(overall["battles"]), set(overall["of"])) == ({4}, {6})
+
+
+def test_the_note_on_a_board_without_names_says_on_how_many_battles_they_are_counted(curate, tmp_path):
+    table = drawn(60, 3).with_columns(tokens_a=pl.int_range(pl.len()), tokens_b=pl.lit(9), entities_a=pl.lit(2))
+    table.with_columns(entities_b=pl.when(pl.int_range(pl.len()) < 20).then(1)).write_parquet(tmp_path / "v.parquet")
+    _, _, err = curate(tmp_path / "v.parquet", "--table", "style_control")
+    words = "entities: counted on both sides of 20 of 60 battles, less than half; the board is not adjusted for it"
+    assert words in err
 
 
 def test_a_store_without_battles_has_empty_boards(tmp_path):

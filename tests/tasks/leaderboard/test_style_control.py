@@ -8,10 +8,11 @@ import pytest
 from scipy.optimize import minimize
 
 from schemas.errors import BadInput
-from schemas.rating import Interval, RatingMethod, StylePreset
+from schemas.rating import Interval, RatingMethod, StyleCoefficient, StylePreset
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.intervals import draws
 from tasks.leaderboard.leaderboard import leaderboard
+from tasks.leaderboard.rating_tables import RatingTables
 from tasks.leaderboard.style_control import bootstrap_fits, fit, rank_changes, style_board, style_differences, styled
 from tasks.leaderboard.votes import votes
 
@@ -158,9 +159,79 @@ def test_a_covariate_that_is_no_count_is_an_error_that_names_it(bad):
         style_board(battles, RatingMethod())
 
 
-def test_a_battle_in_a_language_without_a_count_of_names_stays_and_has_the_mean_difference():
+def named_battles(unknown: float, battles: int, seed: int) -> pl.DataFrame:
+    """Equal models, of which m4 writes twice as long and names thrice as much; people like both, by 1 a deviation.
+
+    `unknown`: share of the battles on which names are not counted.
+    """
+    table, draw = styled_battles(battles, seed=seed), np.random.default_rng(seed + 1)
+    names = {}
+    for side in "ab":
+        usual = np.where(table[f"model_{side}"] == "m4", 60, 20)
+        names[f"entities_{side}"] = draw.poisson(usual * np.exp(draw.normal(0, 0.2, battles)))
+    table = table.with_columns(**{name: pl.Series(counts) for name, counts in names.items()})
+    odds = style_differences(table, ["tokens", "entities"]).sum(axis=1)
+    won = draw.random(battles) < 1 / (1 + np.exp(-odds))
+    lacking = pl.Series(draw.random(battles) < unknown)
+    return table.with_columns(
+        pl.when(~lacking).then(pl.col(*names)),
+        winner=pl.Series(np.where(won, "model_a", "model_b")),
+    )
+
+
+def effects_of(battles: pl.DataFrame, *, as_mean: bool = False) -> dict[str, StyleCoefficient]:
+    """Covariate -> its row on the overall board."""
+    method = RatingMethod(unknown_style_as_mean=as_mean)
+    return {row.covariate: row for row in RatingTables(battles, method).rows("style_coefficients")}
+
+
+def test_the_effect_of_names_is_that_of_the_votes_with_a_count_and_the_mean_in_place_of_it_is_wrong():
+    inside, inside_by_mean = 0, 0
+    for seed in range(10):
+        battles = named_battles(0.6, 4000, seed)
+        effect, by_mean = effects_of(battles)["entities"], effects_of(battles, as_mean=True)["entities"]
+        counted = battles.drop_nulls("entities_a").height
+        assert (effect.battles, effect.of, effect.flags) == (counted, 4000, ["not_on_board"])
+        inside += effect.ci95_low < 1 < effect.ci95_high
+        inside_by_mean += by_mean.ci95_low < 1 < by_mean.ci95_high
+    assert inside >= 9 and inside_by_mean <= 4
+
+
+def test_where_most_votes_have_a_count_the_board_is_of_them_and_equals_that_of_these_votes_alone():
+    battles = named_battles(0.3, 2000, 3)
+    tables, counted = (RatingTables(rows, RatingMethod()) for rows in (battles, battles.drop_nulls("entities_a")))
+    effects = tables.rows("style_coefficients")
+    assert {row.of for row in effects} == {2000} and {row.battles for row in effects} == {counted.rated.height}
+    assert [row.coefficient for row in effects] == [row.coefficient for row in counted.rows("style_coefficients")]
+    assert all("entities_known" in row.flags for row in tables.rows("style_control"))
+    assert not any("entities_known" in row.flags for row in counted.rows("style_control"))
+
+
+def test_where_most_votes_lack_a_count_the_board_is_of_all_votes_without_names_and_says_so():
+    battles = named_battles(0.6, 2000, 4)
+    tables = RatingTables(battles, RatingMethod())
+    without = RatingTables(battles.drop("entities_a", "entities_b"), RatingMethod())
+    board, expected = tables.rows("style_control"), without.rows("style_control")
+    assert [row.rating for row in board] == [row.rating for row in expected]
+    assert [row.flags for row in board] == [[*row.flags, "without_entities"] for row in expected]
+
+
+@pytest.mark.parametrize("counted", [0, 29])
+def test_an_effect_of_names_is_null_where_under_thirty_votes_have_a_count(counted):
+    battles = named_battles(0, 200, 5)
+    lacking = pl.int_range(pl.len()) >= counted
+    battles = battles.with_columns(pl.when(~lacking).then(pl.col("entities_a")).alias("entities_a"))
+    effect = effects_of(battles)["entities"]
+    assert (effect.coefficient, effect.ci95_low, effect.ci95_high) == (None, None, None)
+    assert (effect.battles, effect.of, effect.flags) == (counted, 200, ["unknown"])
+
+
+def test_releases_of_before_gave_the_mean_difference_to_a_battle_without_a_count_and_no_other_board_takes_one():
     table = pl.DataFrame({"entities_a": [4, 0, None, 2], "entities_b": [1, 3, 5, None]})
-    found, known = style_differences(table, ["entities"]), style_differences(table[:2], ["entities"])
-    assert found[:2].tolist() == known.tolist() and found[2:].tolist() == [[0.0], [0.0]]
+    by_mean = style_differences(table, ["entities"], unknown_as_mean=True)
+    assert by_mean[:2].tolist() == style_differences(table[:2], ["entities"]).tolist()
+    assert by_mean[2:].tolist() == [[0.0], [0.0]]
+    with pytest.raises(BadInput, match="entities_a is missing, negative or not a number in 1 of 4 battles"):
+        style_differences(table, ["entities"])
     with pytest.raises(BadInput, match="tokens_a is missing, negative or not a number in 1 of 2 battles"):
         style_differences(pl.DataFrame({"tokens_a": [1, None], "tokens_b": [1, 1]}), ["tokens"])

@@ -9,12 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.products import problems_of
+from schemas.policy import Policy
+from schemas.rating import Rating
+from schemas.release import Manifest
 from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
-from tasks.release.checks.boards import RANKS_SINCE
+from tasks.release.checks.boards import RANKS_SINCE, STYLE_SINCE, tables_of
 from tasks.release.core_parts import MAP
-from tasks.release.registered import VOTE_CHECKS, board_csv
+from tasks.release.registered import VOTE_CHECKS, board_csv, write_table
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.tables import frame_of
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import (
@@ -372,6 +376,24 @@ def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_
     assert problems_of(own_release) == []
     reseal(later)
     assert any(VOTE_CHECKS in problem for problem in problems_of(later))
+
+
+def test_a_release_made_before_unknown_names_were_left_out_is_whole_by_the_rule_of_its_time(own_release):
+    def without_names(rows):
+        for row in rows[::2]:
+            row["conv_metadata"]["a"]["entities"] = None
+        return rows
+
+    rewrite(own_release, BATTLE, without_names)
+    manifest = Manifest.model_validate(manifest_of(own_release))
+    policy = Policy.model_validate(manifest.policy)
+    votes = tables_of(own_release, manifest.settings, policy, unknown_style_as_mean=True)
+    board = frame_of(Rating, votes.by_slice.styled[0])
+    write_table(own_release, "leaderboard", board, "leaderboard/style_control")
+    reseal(own_release)
+    assert any("style_control.parquet: not what the votes" in problem for problem in problems_of(own_release))
+    as_of_layout(own_release, STYLE_SINCE - 1)
+    assert problems_of(own_release) == []
 
 
 def test_a_release_of_the_layout_of_other_ranks_is_whole_by_its_votes_and_the_points_between_models(own_release):

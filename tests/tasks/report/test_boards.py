@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
-from schemas.rating import Fragility, Rating, RatingMethod
+from schemas.rating import Fragility, Rating, RatingMethod, StyleCoefficient
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.report.boards import battle_parts, vote_parts
 from tasks.report.figures import (
@@ -60,6 +60,35 @@ def test_rows_are_by_rank_and_slices_with_few_votes_grey_with_their_number(parts
     assert sum(label.endswith((">overall (500)</text>", ">code (100)</text>")) for label in labels) == 2
     grey = [label for label in labels if "#8a929c" in label]
     assert [re.sub("<[^>]*>", "", label) for label in grey] == ["ocr (99)", "1", "2"]  # its name and both ranks
+
+
+NAMES = {
+    (700, 900): "are counted on both sides of 700 of 900 votes, and style control is fitted on these",
+    (400, 900): "are counted on both sides of only 400 of 900 votes; their effect is from these",
+    (12, 900): "are counted on both sides of 12 of 900 votes, too few to tell their effect",
+    (900, 900): "",
+    (900, None): "",
+}
+
+
+@pytest.mark.parametrize(("battles", "of"), NAMES)
+def test_sections_on_style_say_on_how_many_votes_names_are_counted(tmp_path, battles, of):
+    flags = {400: ["not_on_board"], 12: ["unknown"]}.get(battles, [])
+    effect = None if battles == 12 else 0.25
+    about = {"slice": "overall", "preset": "fastchat", "of": of}
+    known, names = (
+        StyleCoefficient(covariate=name, coefficient=at, ci95_low=at, ci95_high=at, battles=count, flags=marks, **about)
+        for name, at, count, marks in (("tokens", 0.5, of or 900, []), ("entities", effect, battles, flags))
+    )
+    board = Rating(
+        slice="style_control", model="a", rating=1000, ci95_low=900, ci95_high=1100, rank=1, battles=900, flags=[]
+    )
+    store = store_with(tmp_path, style_coefficients=[known, names], ratings=[board])
+    found = {part.key: part for part in battle_parts(store, pl.DataFrame()) if part}
+    for key in ("style_coefficients", "leaderboard_style_control"):
+        assert NAMES[battles, of] in found[key].about and ("Named" in found[key].about) == bool(NAMES[battles, of])
+    assert ("entities", battles, of) in found["style_coefficients"].table.select("covariate", "battles", "of").rows()
+    assert (">entities<" in found["style_coefficients"].figure.svg) == (effect is not None)
 
 
 def test_a_section_says_how_few_votes_change_places_overall_board_first(tmp_path):
