@@ -88,6 +88,14 @@ class Rating(Row):
     that leave votes out, where they do."""
 
 
+class LikeRating(Rating):
+    """One model on the board of `curate rate --like`, whose votes weigh by how close their prompts are. Not stored."""
+
+    effective_battles: float
+    """As many votes of equal weight would say as much: (sum of weights)^2 / sum of squared weights, at most `battles`.
+    few_battles and few_votes are by this number."""
+
+
 class StyleCoefficient(Row):
     """The effect of one style covariate on votes, all else equal."""
 

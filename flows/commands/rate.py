@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, takes
+from flows.commands.options import JsonOption, existing, measured_versions, takes
 from flows.commands.pipeline import run_stages
 from flows.commands.tables import note, print_rows
 from flows.rated_battles import RatingView, rating_tables
@@ -52,6 +52,26 @@ NamedOption = Annotated[
 ]
 
 
+LikeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--like",
+        metavar="TEXT|ID",
+        help="A board for prompts like this text or this conversation's or battle's prompt, or for pictures like this "
+        "image, from the votes of --store: they weigh by the cosine of their prompts' stored vectors.",
+    ),
+]
+LikeWidthOption = Annotated[
+    float,
+    typer.Option(
+        "--like-width",
+        min=0.01,
+        help="Width of --like: a vote weighs exp((cosine - 1) / width), and is left out under 0.01.",
+    ),
+]
+_LIKE_WIDTH = 0.15
+
+
 @takes(
     "store", "policy", "anchor_model", "cluster", "bootstraps", "since", "until", "seed", "providers", "prompts",
     store="",
@@ -65,6 +85,8 @@ def rate(
     agreement: AgreementOption = None,
     reference: ReferenceOption = None,
     named: NamedOption = False,
+    like: LikeOption = None,
+    like_width: LikeWidthOption = _LIKE_WIDTH,
 ) -> None:
     """Bradley-Terry ratings with 95 % intervals, and related tables; --since and --until are days of votes (UTC).
 
@@ -74,6 +96,11 @@ def rate(
     if (battles is None) == (not settings.store):
         raise BadInput("give either a battle table or --store DIR")
     view = RatingView(table, tuple(slices or ()), reference, named)
+    if like is not None:
+        if view != RatingView(named=named) or agreement or not settings.store:
+            raise BadInput("--like gives one board of --store DIR; leave the table, --table, --slice and the like out")
+        _rate_like(settings, view, like, like_width, as_json)
+        return
     if settings.store and view == RatingView() and not (agreement or settings.since or settings.until):
         run_stages(settings, ("flows.release", "rate"))
         return
@@ -88,6 +115,26 @@ def _print_table(tables: "RatingTables", view: RatingView, as_json: bool) -> Non
     rows = tables.rows(view.table)
     is_stable = view.table == "ratings" and not view.slices and as_json
     print_rows(view.table, _stable(rows) if is_stable else rows, as_json)
+
+
+def _rate_like(settings: Settings, view: RatingView, like: str, width: float, as_json: bool) -> None:
+    """Print the board of the votes of a store, weighted by how close their prompts are to a text or an item."""
+    import numpy as np
+
+    from tasks.leaderboard.like import aim_of, cosines, kernel_weights, near_board
+    from tasks.providers import Providers
+
+    versions, store = measured_versions(settings), existing(settings.store)
+    aim = aim_of(store, versions, like, Providers(settings.providers)["text_embedding"].embed_texts)
+    tables = rating_tables(None, settings, view)
+    cosine = cosines(store, versions, tables.rated, aim)
+    weight = kernel_weights(cosine, width)
+    rows = near_board(tables.rated, weight, tables.method, {row.model: row.rating for row in tables.overall})
+    counted, nearest = int((weight > 0).sum()), float(np.nanmax(cosine.to_numpy()))
+    note(f"note: {counted:,} of {len(weight):,} votes count; the nearest prompt has a cosine of {nearest:.2f}")
+    if lacking := cosine.null_count():
+        note(f"note: {lacking:,} votes have no vector of {aim.signal}; left out")
+    print_rows("like", rows, as_json)
 
 
 def _print_agreement(tables: "RatingTables", view: RatingView, other_board: Path, as_json: bool) -> None:

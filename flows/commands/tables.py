@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from schemas.benches.judging import JudgeRating, SubmissionRating
-from schemas.rating import Fragility, Rating
+from schemas.rating import Fragility, LikeRating, Rating
 from schemas.row import Row
 from tasks.runtime.untrusted import json_text, one_line
 
@@ -17,7 +17,7 @@ _FILE_WIDTH = 160
 _DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
 _DIGITS |= {"rating_late": 1, "moved": 1, "moved_by_chance": 1, "votes_a_model": 1, "expected_maximum": 1, "bias": 1}
 _DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1, "seconds": 1, "difference": 1}
-_DIGITS |= {"needed_fraction": 5, "deviation": 1}
+_DIGITS |= {"needed_fraction": 5, "deviation": 1, "effective_battles": 1}
 """Decimals of a column; others have three."""
 
 
@@ -88,6 +88,8 @@ def _shown(row: Row | Mapping[str, Any]) -> Mapping[str, Any]:
             **_columns(row, "slice", "rank", "model", "rating"),
             "95 % interval": f"{'-' if row.ci95_low is None else ''}{low} to {high}",
         }
+        if isinstance(row, LikeRating):
+            return start | _columns(row, "battles", "effective_battles", "flags")
         if isinstance(row, Rating):
             return start | _columns(row, "battles", "flags")
         last = {"of": row.decisive_vs_reference, "flags": row.flags}

@@ -79,7 +79,7 @@ def covariances(votes: Votes, point: Vector, core: Mask) -> Covariances:
     curvature = laplacian(pairs, inside * votes.sums()[1] * chance * (1 - chance), models)
     bread = np.linalg.pinv(curvature, hermitian=True)
     expected = inside * np.bincount(votes.pair, votes.times * votes.weight**2, len(pairs)) * chance * (1 - chance)
-    count = votes.times[inside[votes.pair]].sum()
+    count = votes.number(inside[votes.pair])
     return Covariances(
         bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(count, core.sum() - 1),
         bread @ laplacian(pairs, expected, models) @ bread * dispersion(squares, expected),

@@ -46,6 +46,8 @@ class Votes:
     """float64 (rows,): how many equal votes the row stands for."""
     cluster: Numbers | None = None
     """int64 (rows,): number of the vote's cluster, from 0; None when votes are independent."""
+    by_weight: bool = False
+    """Whether `number` and `battles` are effective numbers of votes: (sum of weights)^2 / sum of squared weights."""
 
     def sums(self, times: Vector | None = None) -> tuple[Vector, Vector]:
         """Weighted scores of the first model, and weights, of each pair: float64 (pairs,). Ties are half a win."""
@@ -53,9 +55,31 @@ class Votes:
         won, games = (np.bincount(self.pair, each, len(self.pairs)) for each in (weight * self.score, weight))
         return np.asarray(won, np.float64), np.asarray(games, np.float64)
 
+    def counts(self) -> Vector:
+        """float64 (models,): number of votes on each model, whatever their weights."""
+        return self._by_model(self.times)
+
     def battles(self) -> Vector:
-        """float64 (models,): number of votes on each model."""
-        return np.asarray(np.bincount(self.pairs[self.pair].ravel(), self.times.repeat(2), len(self.models)))
+        """float64 (models,): number of votes on each model; an effective number if `by_weight`."""
+        if not self.by_weight:
+            return self.counts()
+        return _effective(self._by_model(self.times * self.weight), self._by_model(self.times * self.weight**2))
+
+    def number(self, rows: Mask) -> float:
+        """Number of votes of the chosen rows, bool (rows,); an effective number if `by_weight`."""
+        times, weight = self.times[rows], self.weight[rows]
+        if not self.by_weight:
+            return float(times.sum())
+        return float(_effective(np.array([times @ weight]), np.array([times @ weight**2]))[0])
+
+    def in_effective_votes(self) -> Self:
+        """The same votes, of which some have a weight above 0, on the scale where weights sum up to their `number`."""
+        total, squares = self.times @ self.weight, self.times @ self.weight**2
+        return replace(self, weight=self.weight * (total / squares), by_weight=True)
+
+    def _by_model(self, value: Vector) -> Vector:
+        """float64 (models,): sum of `value` (rows,) over the votes on each model."""
+        return np.asarray(np.bincount(self.pairs[self.pair].ravel(), value.repeat(2), len(self.models)), np.float64)
 
     def only(self, rows: Mask | Numbers) -> Self:
         """The chosen rows, as a mask or as indices, without models that have no vote among them."""
@@ -73,6 +97,10 @@ class Votes:
         rows = table.group_by(keys).agg(pl.col("times").sum()).sort(keys)
         arrays: dict[str, Any] = {column.name: column.to_numpy() for column in rows}
         return replace(self, **arrays, swapped=np.zeros(rows.height, bool))
+
+
+def _effective(total: Vector, squares: Vector) -> Vector:
+    return np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0)
 
 
 def rateable(

@@ -242,6 +242,21 @@ class StoredVectors:
         known = pl.DataFrame({"content_id": ids.drop_nulls().unique()}).join(self._row_of, on="content_id")
         return dict(zip(known["content_id"], self.matrix[known["row"].to_numpy()], strict=True))
 
+    def cosines(self, vector: Vectors) -> pl.DataFrame:
+        """content_id and `cosine` (Float64) to a unit vector (dimension,), of every stored vector.
+
+        Raises BadInput when the vector has another length.
+        """
+        if self._row_of.height and len(vector) != self.width:
+            raise BadInput(f"a vector of {len(vector)} dimensions is compared with stored ones of {self.width}")
+        found = np.zeros(self._row_of.height)
+        rows = self._row_of["row"].to_numpy()
+        for start in range(0, len(rows), VECTORS_A_BLOCK):
+            block = self.matrix[rows[start : start + VECTORS_A_BLOCK]]
+            found[start : start + VECTORS_A_BLOCK] = np.einsum("nd,d->n", block, vector)
+            unload(self.matrix)
+        return self._row_of.select("content_id", cosine=pl.Series(found))
+
     def all(self) -> dict[str, Vectors]:
         """Id -> vector, which stays in the file until it is used, for all that have one."""
         rows = np.asarray(self.matrix)
