@@ -36,7 +36,7 @@ from schemas.benches.judge_release import ITEM_BOARDS, JudgeAgreement, JudgeCard
 from schemas.benches.judging import Answer, JudgeRating, Verdict
 from schemas.benches.written import Caption, Reference, WrittenItem
 from schemas.errors import BadInput
-from schemas.items.conversation import Battle, Conversation, LogFileRead, RedactedConversation, Sighting
+from schemas.items.conversation import Battle, Conversation, LogFileRead, Reaction, RedactedConversation, Sighting
 from schemas.items.decision import Decision, NearPrompt, RuleParity
 from schemas.items.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.items.reject import Quarantined, Reject, Tombstone
@@ -122,12 +122,18 @@ TABLES: dict[str, Table] = {
         {"conv_id": Held.LINE},
         {"user_id": Held.USER},
         compression="lz4",
-        later=_LATER,
+        later=(*_LATER, "opinion"),
     ),
     "conversations": Table(
         Conversation, ("tstamp", "conversation_id"), {"conversation_id": Held.CONVERSATION}, _SHOWN, later=_LATER
     ),
     "battles": Table(Battle, ("tstamp", "battle_id"), _SIDES, {"battle_id": Held.CONVERSATION, "judge": Held.USER}),
+    "reactions": Table(
+        Reaction,
+        ("tstamp", "conversation_id", "turn", "source", "line"),
+        {"conversation_id": Held.CONVERSATION},
+        {"opponent_id": Held.CONVERSATION, "user_id": Held.USER},
+    ),
     "images": Table(Image, ("image_id",), _IMAGE),
     "image_files": Table(ImageFile, ("name",), {"name": Held.IMAGE_NAME, "image_id": Held.IMAGE}),
     "presets": Table(Preset, ("path",), _IMAGE),

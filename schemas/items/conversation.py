@@ -95,6 +95,27 @@ class ServedAnswer(Serving):
     """Content id of what the model thought; signals screen it like a message."""
 
 
+class Opinion(Row):
+    """A person's opinion on one answer of a conversation: a button, words, or what is said beside a vote."""
+
+    turn: Int32
+    """Number of the user's message that the answer is to, from 1."""
+    liked: bool | None
+    """True for liked, false for disliked; null where the person pressed neither."""
+    reasons: list[str]
+    """Words of the source for why, each with its sign: useful+, incorrect-."""
+    comment: str | None
+    """The person's words about the answer. It is in no release: nothing searches it for personal data."""
+    seconds_to_vote: float | None
+    """From the end of the later answer to the vote; below 0 for an earlier vote, null where the source has no times."""
+    session_order: Int32 | None
+    """Place of the vote in the session of its voter, as the source counts; null where it does not."""
+    categories: list[str]
+    """The source's own tags of the comparison or chat."""
+    languages: list[str]
+    """Its languages as the source names them."""
+
+
 class Sighting(Row):
     """One conversation state from one log line; a vote line has two."""
 
@@ -138,6 +159,8 @@ class Sighting(Row):
     """How the last answer came; null where the line does not say it, and in older stores."""
     unread_parts: list[UnreadPart] | None
     """Parts of its messages that were not read; null in older stores, as if there were none."""
+    opinion: Opinion | None
+    """The line's opinion on one answer of this side; null where it says nothing, and in older stores."""
 
 
 class Conversation(Row):
@@ -255,7 +278,11 @@ class Winner(StrEnum):
 
 
 class Battle(Row):
-    """One vote."""
+    """One vote on two conversations: of several votes on turns of one comparison the one on the latest turn.
+
+    So a comparison counts once, and intervals are as wide as people's comparisons allow; the table `reactions` and the
+    view `votes` have the other votes.
+    """
 
     battle_id: str
     """Conversation id of the left side (upstream calls it question_id)."""
@@ -272,9 +299,9 @@ class Battle(Row):
     anonymous: bool
     """Whether the names were hidden until the vote."""
     turns_a: Int32
-    """User messages on the left."""
+    """User messages on the left up to the vote. A conversation that went on has more; the battle ends here."""
     turns_b: Int32
-    """User messages on the right."""
+    """User messages on the right up to the vote."""
     tstamp: datetime
     """When the vote was cast (UTC)."""
     day: date
@@ -289,3 +316,33 @@ class Battle(Row):
     """Log file of the vote, relative to the log folder."""
     line: int
     """1-based line number of the vote."""
+
+
+class Reaction(Opinion):
+    """One person's opinion on one answer, and the verdict if it was compared with another one.
+
+    A vote on a turn has two rows, one a side. Of several by one person on one answer, the last.
+    """
+
+    conversation_id: str
+    """The conversation of the answer."""
+    model: str
+    """The model that answered."""
+    side: str | None
+    """a (left) or b of a vote; null for a reaction to one answer alone."""
+    opponent_id: str | None
+    """The conversation on the other side of the vote; null like side."""
+    winner: Winner | None
+    """The verdict on both sides; null like side."""
+    anonymous: bool | None
+    """Whether the names were hidden until the vote; null like side."""
+    user_id: str | None
+    """Keyed hash of the person; null when the source names nobody."""
+    tstamp: datetime
+    """When it was said (UTC)."""
+    day: date
+    """UTC day of tstamp."""
+    source: str
+    """File of the line or row, relative to the log folder."""
+    line: int
+    """1-based number of that line."""

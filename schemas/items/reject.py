@@ -26,6 +26,8 @@ class RejectReason(StrEnum):
     MODEL_MISMATCH = "model_mismatch"
     BAD_VOTE_REASON = "bad_vote_reason"
     UNKNOWN_WINNER = "unknown_winner"
+    BAD_REACTION = "bad_reaction"
+    EXCLUDED_BY_SOURCE = "excluded_by_source"
     UNEXPECTED_ROW = "unexpected_row"
     BAD_ITEM = "bad_item"
     CSAM_FLAGGED = "csam_flagged"
@@ -60,6 +62,8 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.MODEL_MISMATCH: "a shown model name that differs from the model that answered",
     RejectReason.BAD_VOTE_REASON: "a vote whose reason is not a text",
     RejectReason.UNKNOWN_WINNER: "a verdict that is not one of the four",
+    RejectReason.BAD_REACTION: "a vote or reaction whose turn, reasons, comment or times are not valid",
+    RejectReason.EXCLUDED_BY_SOURCE: "a row that its source marks as not to be published, or has not searched",
     RejectReason.UNEXPECTED_ROW: "a dataset row of an unexpected shape",
     RejectReason.BAD_ITEM: "an item of a written benchmark that cannot be used",
     RejectReason.CSAM_FLAGGED: "flagged as child abuse: quarantined, never opened",

@@ -254,6 +254,10 @@ def _sides(items: StoredItems, row: Mapping[str, Any], opened: bool) -> list[Sho
     battle = items.battle(row["id"]) if row["kind"] == BATTLE else None
     ids = [battle["conversation_a"], battle["conversation_b"]] if battle else [row["id"]]
     rows = {side["conversation_id"]: side for side in items.whole_conversations.iter_rows(named=True)}
+    if battle:  # it ends at its vote, also where a conversation went on
+        for side in "ab":
+            if conversation := rows.get(battle[f"conversation_{side}"]):
+                conversation["turns"] = conversation["turns"][: 2 * battle[f"turns_{side}"]]
     texts = {turn["text_id"]: turn["content"] for side in rows.values() for turn in side["turns"]}
     spans = with_repeats([(text, _spans(items, content_id)) for content_id, text in texts.items()])
     spans_of = dict(zip(texts, spans, strict=True))

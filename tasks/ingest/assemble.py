@@ -1,4 +1,4 @@
-"""Tables `sightings` and `image_files` -> `conversations` and `battles`.
+"""Tables `sightings` and `image_files` -> `conversations`, `battles` and `reactions`.
 
 A sighting is one conversation as one log line shows it. Later lines repeat earlier ones (turn 3 repeats turns 1 and 2,
 a vote repeats both sides), so the last sighting of a conversation is its final state, in whatever order lines are read.
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
-from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, RecordType, Role, ServedAnswer
+from schemas.items.conversation import Battle, Conversation, IdentifiedTurn, Reaction, RecordType, Role, ServedAnswer
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.parquet import compact
@@ -28,12 +29,13 @@ _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
     "image_places", "name_problems", "user_id", "anonymous", "winner", "served", "unread_parts",
+    "opinion",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
 _OF_VOTES = [
-    "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner", "part",
-    "row",
+    "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner", "turn",
+    "part", "row",
 ]  # fmt: skip
 _SHOWN = frame_schema(IdentifiedTurn)["images"]
 _BY_CONV_ID = """
@@ -46,19 +48,22 @@ _BY_TIME = """
     SELECT * FROM assembled_conversations ORDER BY tstamp, conversation_id
 """
 _BATTLES = Path(__file__).with_name("battles.sql").read_text(encoding="utf-8")
+_REACTIONS = Path(__file__).with_name("reactions.sql").read_text(encoding="utf-8")
 
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
-    """Write both tables, unless they were already made from the same input parts. Returns the rows of each."""
+    """Write the tables, unless they were already made from the same input parts. Returns the rows of each."""
     parts = store.parts("sightings")
     inputs = json.dumps([parts, store.parts("image_files")])
     made_from = hashlib.blake2b(inputs.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
         assembly = _Assembly(store, parts)
         _write_conversations(store, parts, assembly.conversations(), workers)
-        _write_battles(store, parts, pl.concat(assembly.votes))
+        votes = pl.concat(assembly.votes)
+        _write_battles(store, parts, votes)
+        _write_reactions(store, parts, pl.concat(assembly.opinions), votes)
         store.write_bytes(_MADE_FROM, made_from)
-    return {table: store.height(table) for table in ("conversations", "battles")}
+    return {table: store.height(table) for table in ("conversations", "battles", "reactions")}
 
 
 class _Assembly:
@@ -69,6 +74,8 @@ class _Assembly:
         self._store, self._parts = store, parts
         self.votes: list[pl.DataFrame] = []
         """The sides of all votes; whole as soon as the first conversations are given. Memory: 250 bytes a side."""
+        self.opinions: list[pl.DataFrame] = []
+        """The sightings with an opinion on an answer, without its words; whole as soon as the votes are."""
 
     def conversations(self) -> Iterator[pl.DataFrame]:
         """The conversations ordered by time, ROWS_A_PART at a time; an empty frame where there are none."""
@@ -77,9 +84,10 @@ class _Assembly:
     def _assembled(self) -> Iterator[pl.DataFrame]:
         """Conversations ordered by conv_id; the sides of their votes are put aside."""
         for sightings in self._by_conv_id():
-            conversations, votes = assembled(sightings)
-            self.votes.append(compact(votes))
-            yield conversations
+            made = assembled(sightings)
+            self.votes.append(compact(made.votes))
+            self.opinions.append(compact(made.opinions))
+            yield made.conversations
 
     def _by_conv_id(self) -> Iterator[pl.DataFrame]:
         """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""
@@ -94,22 +102,41 @@ class _Assembly:
         yield pl.concat(incomplete)
 
     def _numbered(self) -> Iterator[pl.DataFrame]:
-        """Sightings with their part number and row number; of how an answer came, only whether the log says it."""
+        """Sightings with their part number and row number.
+
+        Of how an answer came only whether the log says it, and of an opinion only its turn.
+        """
         frames = (self._store.read_part("sightings", part, _COLUMNS) for part in self._parts)
         is_served = pl.col("served").is_not_null()
         for part, rows in enumerate(chain(frames, [self._store.empty("sightings", _COLUMNS)])):
-            yield rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32), served=is_served)
+            numbered = rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32), served=is_served)
+            yield numbered.with_columns(turn=pl.col("opinion").struct.field("turn")).drop("opinion")
 
 
-def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(conversations, sides of votes) of all sightings of some conv_ids, which are ordered by conv_id and time.
+class Assembled(NamedTuple):
+    """Tables made of the sightings of some conv_ids, without texts."""
+
+    conversations: pl.DataFrame
+    votes: pl.DataFrame
+    """The sides of votes."""
+    opinions: pl.DataFrame
+    """The sightings, of votes and others, with an opinion on an answer."""
+
+
+def assembled(seen: pl.DataFrame) -> Assembled:
+    """All sightings of some conv_ids, which are ordered by conv_id and time, put together.
 
     `source` and `line` of a conversation are its last line that is not a vote or share, else the last of those.
     """
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
     said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
+    # A reaction may come late and show the conversation only up to its answer: it is no final state where another line
+    # shows more.
+    is_reaction = pl.col("turn").is_not_null() & ~pl.col("is_vote")
+    is_short = is_reaction & (pl.col("num_messages") < pl.col("num_messages").max())
+    final_state = pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts")
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
-        pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts").last(),
+        final_state.sort_by(is_short, descending=True, maintain_order=True).last(),
         pl.col("user_id", "anonymous").drop_nulls().last(),
         pl.col("images", "image_places").filter(pl.col("images").list.len() > 0).last(),
         pl.col("tstamp").last(),
@@ -127,8 +154,10 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     told = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)
     told = told.group_by("conversation_id", maintain_order=True).agg(served=pl.struct("part", "row", "turn"))
     conversations = conversations.join(told, on="conversation_id", how="left", maintain_order="left")
-    turns = (pl.col("num_messages").last().over("conversation_id") + 1) // 2
-    return conversations, seen.with_columns(turns=turns).filter("is_vote").select(_OF_VOTES)
+    num_turns = conversations.select("conversation_id", turns=(pl.col("num_messages") + 1) // 2)
+    of_lines = seen.join(num_turns, on="conversation_id", maintain_order="left").select(*_OF_VOTES, "is_vote")
+    votes, opinions = of_lines.filter("is_vote"), of_lines.filter(pl.col("turn").is_not_null())
+    return Assembled(conversations, votes.drop("is_vote"), opinions.drop("is_vote"))
 
 
 def _identified(seen: pl.DataFrame) -> pl.DataFrame:
@@ -184,6 +213,15 @@ def _write_battles(store: Store, parts: Sequence[str], votes: pl.DataFrame) -> N
     store.list_parts("battles", written)
 
 
+def _write_reactions(store: Store, parts: Sequence[str], opinions: pl.DataFrame, votes: pl.DataFrame) -> None:
+    """Write the table of reactions; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
+    written = list[str]()
+    for rows in store.batches(_REACTIONS, ROWS_A_PART, opinions=opinions, votes=votes):
+        words = _with_column(store, parts, rows.drop("turn"), "opinion").unnest("opinion")
+        written.append(store.write_part("reactions", _as_rows(words, Reaction)))
+    store.list_parts("reactions", written)
+
+
 def _with_column(store: Store, parts: Sequence[str], rows: pl.DataFrame, column: str) -> pl.DataFrame:
     """Rows with a column of the sightings whose numbers of part and row they have."""
     frames = [rows.clear().with_row_index("number").with_columns(store.empty("sightings", [column])[column])]
@@ -193,7 +231,7 @@ def _with_column(store: Store, parts: Sequence[str], rows: pl.DataFrame, column:
     return pl.concat(frames).sort("number").drop("number")
 
 
-def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:
+def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation] | type[Reaction]) -> pl.DataFrame:
     """The columns that the table declares, cast to their types."""
     rows = rows.with_columns(day=pl.col("first_tstamp").dt.date())
     return rows.select(pl.col(name).cast(kind) for name, kind in frame_schema(row).items())

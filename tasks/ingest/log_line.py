@@ -1,5 +1,6 @@
 """Parses one raw log line (FastChat `serve/`, all eras) into conversation states, or rejects it with a reason."""
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from schemas.items.conversation import RecordType, Serving, Winner
+from schemas.items.conversation import Opinion, RecordType, Serving, Winner
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.runtime.json_rows import loads
 from tasks.runtime.thinking import split_thinking
@@ -31,6 +32,14 @@ is_conv_id = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
 _FIRST_SECOND = 1_672_531_200  # 2023-01-01
 _MODEL_CHARACTERS_MAX, _TOKENS_MAX = 200, 2**31 - 1
+_LIKED: dict[object, bool] = {RecordType.UPVOTE.value: True, RecordType.DOWNVOTE.value: False}
+_NO_OPINION: dict[str, Any] = dict.fromkeys(Opinion.model_fields) | {
+    "reasons": [],
+    "categories": [],
+    "languages": [],
+}
+_is_reason = re.compile(r"[a-z][a-z0-9_]{0,39}[+-]").fullmatch
+_TAG_CHARACTERS_MAX = 200
 Record = dict[str, Any]
 _SERVING = tuple(Serving.model_fields)
 _opening_id = lru_cache(maxsize=1024)(text_id)
@@ -72,6 +81,8 @@ class Seen(NamedTuple):
     """`schemas.items.conversation.Serving`."""
     unread_parts: list[dict[str, Any]]
     """`schemas.items.conversation.UnreadPart`s."""
+    opinion: dict[str, Any] | None
+    """`schemas.items.conversation.Opinion`."""
 
 
 def parse_json(raw: bytes) -> Record:
@@ -102,6 +113,8 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     winner = _WINNERS.get(record_type)
     vote_reason = _vote_reason(record.get("reason")) if winner else None
     served = _served(record.get("arena")) if record_type == RecordType.CHAT else None
+    opinions = _opinions_of(record, wanted)
+    liked = _LIKED.get(record_type)
     found = []
     for side, state in enumerate(states):
         texts, names, places = _messages_of(state)
@@ -115,7 +128,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         seen: tuple[Any, ...] = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
-            vote_reason, _with_thinking(served, thinking), [],
+            vote_reason, _with_thinking(served, thinking), [], _opinion(opinions[side], liked, len(texts)),
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
@@ -128,6 +141,68 @@ def _vote_reason(value: object) -> str | None:
     if value is not None and type(value) is not str:
         raise LineRejected(RejectReason.BAD_VOTE_REASON, f"{type(value).__name__}, not a text")
     return value.strip() or None if value else None
+
+
+def _opinions_of(record: Record, count: int) -> list[Any]:
+    """The opinions of a record on an answer of each of its states: `count` objects or nulls."""
+    opinions = record.get("opinions")
+    if opinions is None:
+        return [None] * count
+    if type(opinions) is not list or len(opinions) != count:
+        raise LineRejected(RejectReason.BAD_REACTION, "opinions are not one object or null for each state")
+    return opinions
+
+
+def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, Any] | None:
+    """The opinion on an answer of a state. A button that was pressed is one on the last answer; None without any.
+
+    Raises LineRejected for a turn without an answer, and for a value of another shape.
+    """
+    if stated is None:
+        if liked is None:
+            return None
+        return {**_NO_OPINION, "turn": (message_count + 1) // 2, "liked": liked}
+    if type(stated) is not dict:
+        raise _bad_reaction("an opinion", stated)
+    opinion: dict[str, Any] = {name: stated.get(name) for name in _NO_OPINION}
+    if liked is not None:
+        opinion["liked"] = liked
+    turn = opinion["turn"]
+    answers = message_count // 2
+    if type(turn) is not int or not 1 <= turn <= answers:
+        raise LineRejected(RejectReason.BAD_REACTION, f"turn: not one of 1 to {answers}, the turns with an answer")
+    if opinion["liked"] is not None and type(opinion["liked"]) is not bool:
+        raise _bad_reaction("liked", opinion["liked"])
+    for name in ("reasons", "categories", "languages"):
+        opinion[name] = _words(name, opinion[name])
+    if not all(map(_is_reason, opinion["reasons"])):
+        raise LineRejected(RejectReason.BAD_REACTION, "a reason is not letters, digits and _ with a + or - behind them")
+    comment = opinion["comment"]
+    if comment is not None and type(comment) is not str:
+        raise _bad_reaction("the comment", comment)
+    opinion["comment"] = (comment or "").strip() or None
+    seconds = opinion["seconds_to_vote"]
+    if seconds is not None and (type(seconds) not in (int, float) or not math.isfinite(seconds)):
+        raise _bad_reaction("seconds_to_vote", seconds)
+    order = opinion["session_order"]
+    if order is not None and (type(order) is not int or not 0 <= order <= _TOKENS_MAX):
+        raise _bad_reaction("session_order", order)
+    return opinion
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """The texts of a list; none for null."""
+    words = [] if value is None else value
+    is_short = type(words) is list and all(
+        type(word) is str and word.isprintable() and len(word) <= _TAG_CHARACTERS_MAX for word in words
+    )
+    if not is_short:
+        raise _bad_reaction(name, value)
+    return words
+
+
+def _bad_reaction(name: str, value: object) -> LineRejected:
+    return LineRejected(RejectReason.BAD_REACTION, f"{name}: a {type(value).__name__} that it may not be")
 
 
 def _served(told: object) -> dict[str, Any] | None:

@@ -88,4 +88,5 @@ def _sighting(item: GeneratedItem) -> Sighting:
         vote_reason=None,
         served=None,
         unread_parts=[],
+        opinion=None,
     )

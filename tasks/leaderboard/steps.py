@@ -151,16 +151,17 @@ def _kept_battles(store: Store, named: bool) -> pl.DataFrame:
 def _known_sides(store: Store, battles: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Features of the sides of battles whose conversation is there, with `vote`, `left` and what its texts tell."""
     sides = pl.concat(
-        battles.select("vote", *_MODELS, left=pl.lit(side == "a"), conversation_id=f"conversation_{side}")
+        battles.select("vote", "rounds", *_MODELS, left=pl.lit(side == "a"), conversation_id=f"conversation_{side}")
         for side in ("a", "b")
     )
-    facts = conversation_features(store, sides["conversation_id"], versions, _FACTS)
+    facts = conversation_features(store, sides["conversation_id"], versions, _FACTS, sides["rounds"])
     opening = pl.when("left").then(pl.col("turns").list.first().struct.field("content"))
     marks_of_answers = marks([pl.col(name) for name in _MODELS], answers_of(pl.col("turns")))
     sides_with_words = list[pl.DataFrame]()
     for conversations in store.batches(_MESSAGES, _AT_ONCE, wanted=sides.select("conversation_id").unique()):
         # A row is one side of one battle: a conversation may be a side of several.
         of_sides = conversations.join(sides, on="conversation_id")
+        of_sides = of_sides.with_columns(pl.col("turns").list.head(2 * pl.col("rounds")))
         words = wording(of_sides.select(opening).to_series(), None)
         of_sides = of_sides.select("vote", "left", "conversation_id", **marks_of_answers).hstack(words)
         sides_with_words.append(compact(of_sides))

@@ -216,19 +216,27 @@ _SERVED = """
 def _write_thinking(unsealed: Unsealed) -> Stated:
     if not unsealed.policy.release_thinking:
         return Stated()
-    sides = unsealed.store.read("battles", ["battle_id", "conversation_a", "conversation_b"])
+    columns = ["battle_id", "conversation_a", "conversation_b", "turns_a", "turns_b"]
+    sides = unsealed.store.read("battles", columns)
     battles = _released(unsealed.folder, "battle").join(
         sides, left_on="id", right_on="battle_id", maintain_order="left"
     )
-    chat = _released(unsealed.folder, "chat").with_columns(side=pl.lit(None, pl.String), conversation_id="id")
+    chat = _released(unsealed.folder, "chat").with_columns(
+        side=pl.lit(None, pl.String), conversation_id="id", turns=pl.lit(None, pl.Int32)
+    )
     shown = [chat] + [
-        battles.select("config", "id", side=pl.lit(letter), conversation_id=f"conversation_{letter}") for letter in "ab"
+        battles.select(
+            "config", "id", side=pl.lit(letter), conversation_id=f"conversation_{letter}", turns=f"turns_{letter}"
+        )
+        for letter in "ab"
     ]
     thoughts = [frame_of(ReleasedThinking, [])]
     require_redactions(unsealed.store)
     for rows in unsealed.store.batches(_SERVED):
         thoughts_of_rows = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
-        thoughts.append(thoughts_of_rows.join(pl.concat(shown), on="conversation_id").select(thoughts[0].columns))
+        of_shown = thoughts_of_rows.join(pl.concat(shown), on="conversation_id")
+        until_vote = pl.col("turns").is_null() | (pl.col("turn") < 2 * pl.col("turns"))
+        thoughts.append(of_shown.filter(until_vote).select(thoughts[0].columns))
     write_table(unsealed.folder, _THINKING, pl.concat(thoughts).sort("config", "id", "side", "turn"))
     return Stated()
 

@@ -60,8 +60,8 @@ _MESSAGES = """
     SELECT conversation_id, turns FROM released SEMI JOIN block USING (tstamp, conversation_id)
 """
 _SIDE_IDS = """
-    -- a row is one conversation that is a side of a kept battle, once for each of its battles
-    SELECT unnest([conversation_a, conversation_b]) AS conversation_id
+    -- a row is one conversation that is a side of a kept battle, once for each of its battles, and the turn of the vote
+    SELECT unnest([conversation_a, conversation_b]) AS conversation_id, unnest([turns_a, turns_b]) AS turns
     FROM battles
     SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS decided
         USING (battle_id)
@@ -80,8 +80,8 @@ _BATTLES = """
             ) AS decided USING (conversation_id)
         )
         SELECT
-            battle_id, conversation_a, conversation_b, battles.model_a, battles.model_b, winner, anonymous, turns_a,
-            battles.tstamp, judge, vote_reason_withheld, side_a, side_b
+            battle_id, conversation_a, conversation_b, battles.model_a, battles.model_b, winner, anonymous,
+            turns_a, turns_b, battles.tstamp, judge, vote_reason_withheld, side_a, side_b
         FROM battles
         JOIN (
             SELECT item_id AS battle_id, vote_reason_withheld FROM decisions WHERE item_kind = 'battle' AND keep
@@ -173,8 +173,8 @@ class Gathered:
     def _battle(self) -> Iterator[pl.DataFrame]:
         in_use = versions_in_use(self._versions)
         rows = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
-        side_ids = pl.concat(self._store.batches(_SIDE_IDS))["conversation_id"]
-        sides = released_without_texts(self._store, side_ids)
+        side_ids = pl.concat(self._store.batches(_SIDE_IDS))
+        sides = released_without_texts(self._store, side_ids["conversation_id"], side_ids["turns"])
         for block in self._store.batches(_BATTLES, rows, versions=in_use, released=sides):
             yield battle_rows(released_names(self._store, self._with_sides(block)))
 
@@ -201,10 +201,12 @@ class Gathered:
         messages = self._with_messages(sides.select("tstamp", "conversation_id").unique()).select(
             "conversation_id", "turns"
         )
-        # Each battle gets the messages of both sides, and length, style and refusals of their answers.
+        # Each battle gets the messages of both sides up to the vote, and length, style and refusals of their answers.
         for letter in "ab":
-            of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": f"turns_{letter}_side"})
+            side = f"turns_{letter}_side"
+            of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": side})
             battles = battles.join(of_side, on=f"conversation_{letter}", maintain_order="left")
+            battles = battles.with_columns(pl.col(side).list.head(2 * pl.col(f"turns_{letter}")))
             style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _OF_SIDE]
             battles = battles.with_columns(style)
         # All else that is known of the left side is about the prompt, which both sides share.

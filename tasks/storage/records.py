@@ -3,8 +3,8 @@
 The record of a run, in `runs`, has settings, state, reports of the stages and the funnel. The funnel counts every input
 line once as kept, dropped or rejected, with its first reason. A chat line that holds the final state of a conversation
 has the outcome of the conversation, a vote line that of its battle. A line that a later line replaced (a conversation
-grew, an answer was regenerated, a vote was cast again) is dropped as `superseded`; a share line repeats the content of
-votes and is dropped as `share_record`.
+grew, an answer was regenerated, a vote was cast again or on a later turn) is dropped as `superseded`; a share line
+repeats the content of votes and is dropped as `share_record`, and so does a row of a comparison without a vote.
 
  Each entry of the audit log
 is a file of its own, `audit/00000001.json`, that holds the hash of the one before it. It is created and never written
@@ -249,7 +249,7 @@ def _create(store: Store, relative: str, content: bytes) -> None:
 SUPERSEDED, SHARE = "superseded", "share_record"
 REPEATS = {
     SUPERSEDED: "a later line of the same conversation or vote replaced it",
-    SHARE: "a shared link; it repeats conversations that other lines hold",
+    SHARE: "a shared link, or a comparison without a vote; it repeats conversations that other lines hold",
 }
 """Reasons of dropped lines that repeat other lines -> what they mean."""
 _LINE_OUTCOMES = """

@@ -15,6 +15,12 @@ CREATE MACRO said_by(speaker, texts, roles) AS
 CREATE MACRO prompt_of(contents, roles) AS
 array_to_string(said_by('user', contents, roles), E'\n\n');
 
+-- the images that a conversation shows up to the answer to a turn: images are numbered in the order of first use
+CREATE MACRO images_until(image_ids, places, turn) AS
+list_slice(
+    image_ids, 1, 1 + coalesce(list_max([place.image FOR place IN flatten(list_slice(places, 1, 2 * turn))]), -1)
+);
+
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS
 SELECT
@@ -39,6 +45,24 @@ SELECT * FROM conversations ANTI JOIN named_redactions USING (conversation_id)
 UNION ALL BY NAME
 SELECT * EXCLUDE (policy_hash, redactions, left_names)
 FROM redacted_conversations SEMI JOIN named_redactions USING (conversation_id, policy_hash);
+
+-- one person's vote on one turn of two conversations; turn is the number of the user's message that was answered, from
+-- 1. `counts` is whether the vote is the battle of the two: of several votes, the one on the latest turn. Reasons and
+-- what else was said are null where the source does not say it; comments are in `reactions`
+CREATE VIEW votes AS
+SELECT
+    a.conversation_id AS battle_id, a.conversation_id AS conversation_a, a.opponent_id AS conversation_b,
+    a.model AS model_a, b.model AS model_b, a.turn, a.winner, a.anonymous,
+    a.reasons AS reasons_a, b.reasons AS reasons_b, a.seconds_to_vote, a.session_order, a.categories, a.languages,
+    a.user_id AS judge, a.tstamp, a.day, battles.battle_id IS NOT NULL AS counts, a.source, a.line
+FROM (FROM reactions WHERE side = 'a') AS a
+JOIN (FROM reactions WHERE side = 'b') AS b ON a.source = b.source AND a.line = b.line
+LEFT JOIN battles ON a.source = battles.source AND a.line = battles.line
+UNION ALL BY NAME
+SELECT
+    battle_id, conversation_a, conversation_b, model_a, model_b, turns_a AS turn, winner, anonymous,
+    judge, tstamp, day, true AS counts, source, line
+FROM battles ANTI JOIN (FROM reactions WHERE side IS NOT NULL) AS reactions USING (source, line);
 
 -- one conversation in one form: 'logged' is as it was logged, 'kept' as in `released`, of those that the first pass of
 -- the policy keeps (its rules about what screening measures), 'redacted' as a policy redacted it, once for each policy

@@ -1,13 +1,14 @@
 """The prompts of conversations, one row per document, and which of them ask the same thing."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tasks.bench.contamination.prompt_index import RunIndex, pieces, words_of_each
-from tasks.storage.content_id import id_of, number_of
+from tasks.storage.content_id import combined_id, id_of, number_of, text_id
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import StoredVectors, Versions, unload
 from tasks.storage.tables import Store
@@ -93,15 +94,69 @@ def released_documents(store: Store) -> pl.DataFrame:
     return pl.concat(conversations.with_columns(numbers) for conversations in rows)
 
 
-def asked_in_store(store: Store, kept: pl.DataFrame) -> AskedPrompts:
+_UNTIL_VOTE = """
+    -- a row is the left side of a kept battle whose conversation went on after the vote: what was asked up to the vote
+    -- as it is released and as it was logged, the images shown there, and the first image of all ('' for none)
+    SELECT
+        conversation_id, released.tstamp,
+        prompt_of(
+            list_slice(released."turns.content", 1, 2 * turns_a), list_slice(released."turns.role", 1, 2 * turns_a)
+        ) AS prompt,
+        prompt_of(
+            list_slice(logged."turns.content", 1, 2 * turns_a), list_slice(logged."turns.role", 1, 2 * turns_a)
+        ) AS logged_prompt,
+        images_until(released.image_ids, released."turns.images", turns_a) AS image_ids,
+        images_until(logged.image_ids, logged."turns.images", turns_a) AS logged_image_ids,
+        coalesce(logged.image_ids[1], '') AS image
+    FROM released
+    JOIN conversations AS logged USING (conversation_id)
+    JOIN (
+        SELECT conversation_a AS conversation_id, turns_a
+        FROM battles
+        SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS kept_battles
+            USING (battle_id)
+    ) AS voted USING (conversation_id)
+    WHERE turns_a < released.num_turns
+"""
+
+
+def documents_until_vote(store: Store) -> pl.DataFrame:
+    """Prompts of released battles whose conversations went on after the vote: the messages before it.
+
+    Columns as `released_documents`, and the text `prompt`.
+    """
+    rows = store.ask(_UNTIL_VOTE).sort("tstamp", "conversation_id")
+    columns: dict[str, list[str]] = {"prompt_id": [], "document_id": [], "logged_document_id": []}
+    for row in rows.iter_rows(named=True):
+        prompt_id = text_id(row["prompt"])
+        columns["prompt_id"].append(prompt_id)
+        columns["document_id"].append(combined_id("document", [prompt_id, *row["image_ids"]]))
+        logged = [text_id(row["logged_prompt"]), *row["logged_image_ids"]]
+        columns["logged_document_id"].append(combined_id("document", logged))
+    named = rows.with_columns(pl.Series(name, ids, dtype=pl.String) for name, ids in columns.items())
+    numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
+    of_documents = ("conversation_id", "document_id", "prompt_id", "logged_document_id", "image", "prompt")
+    return named.with_columns(numbers).select(of_documents)
+
+
+def asked_in_store(store: Store, kept: pl.DataFrame, further: pl.DataFrame | None = None) -> AskedPrompts:
     """The prompts of kept conversations, whose texts are read from the store.
 
     `kept` has conversation_id, document_id, and numbers of prompt_id and of `image` from before redaction. Of each
-    document, its first row counts.
+    document, its first row counts. `further` are documents that have their `prompt` with them.
     """
     documents = kept.unique("document_id", keep="first", maintain_order=True)
     wanted = documents.select("conversation_id", "document_id")
-    return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=wanted))
+    if further is None:
+        return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=wanted))
+    others = further.unique("document_id", keep="first", maintain_order=True)
+    others = others.join(documents, on="document_id", how="anti", maintain_order="left")
+    about = ("document_id", "prompt_id", "image")
+    texts = [others.select("document_id", "prompt")]
+    return AskedPrompts(
+        pl.concat([documents.select(about), others.select(about)]),
+        lambda: chain(store.batches(_PROMPTS, wanted=wanted), texts),
+    )
 
 
 def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:

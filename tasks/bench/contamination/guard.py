@@ -13,7 +13,13 @@ import polars as pl
 
 from schemas.benches.written import AUTHOR
 from schemas.settings import BenchSettings
-from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store, released_documents
+from tasks.bench.contamination.alike import (
+    ALIKE_OVERLAP,
+    alike_in_store,
+    asked_in_store,
+    documents_until_vote,
+    released_documents,
+)
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
@@ -88,7 +94,8 @@ class Withheld(NamedTuple):
 def withheld_conversations(store: Store, versions: Versions, bench: BenchSettings, public: pl.Series) -> Withheld:
     """The conversations that are withheld, also those that are only sides of kept battles.
 
-    `public`: conversations whose prompts a benchmark publishes.
+    `public`: conversations whose prompts a benchmark publishes. Of a conversation that went on after its vote, the
+    messages before the vote count as a prompt of their own, because its battle shows no others.
 
     Prompts that arrived since the last `sample`, and that the next one will reserve, are not in the table `hidden` yet.
     They are withheld too, because a prompt that was released cannot be hidden later.
@@ -101,11 +108,15 @@ def withheld_conversations(store: Store, versions: Versions, bench: BenchSetting
     is_hidden = pl.col("logged_document_id").is_in(drawn_documents)
     prompts = asked_in_store(store, documents.filter(is_public | is_hidden))
     # A row is a document that is alike to the prompt `other_id` of one of the splits.
-    pairs = alike_in_store(store, versions, prompts, asked_in_store(store, documents), ALIKE_OVERLAP)
+    until_vote = documents_until_vote(store)
+    asked = asked_in_store(store, documents, until_vote)
+    pairs = alike_in_store(store, versions, prompts, asked, ALIKE_OVERLAP)
+    whole = documents
+    documents = pl.concat([documents, until_vote.select(documents.columns)])
 
     def withheld_for(is_in_split: pl.Expr) -> pl.Expr:
         """Whether a conversation is on a prompt of a split, or on one alike."""
-        prompts_of_split = documents.filter(is_in_split)["document_id"]
+        prompts_of_split = whole.filter(is_in_split)["document_id"]
         alike_documents = pairs.filter(pl.col("other_id").is_in(prompts_of_split.implode()))["document_id"]
         return pl.col("document_id").is_in(pl.concat([prompts_of_split, alike_documents]).implode())
 

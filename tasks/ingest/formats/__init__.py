@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from schemas.errors import BadInput, known_values
 from tasks.ingest.formats.adapter import FormatAdapter
+from tasks.ingest.formats.comparia import COMPARIA_SETS
 from tasks.ingest.formats.front_ends import FRONT_ENDS
 from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED, SHAREGPT
 from tasks.ingest.formats.text_arenas import TEXT_ARENAS
@@ -18,7 +19,8 @@ ARENA_LOGS = "arena-logs"
 GROUP = "arena_curation.formats"
 _FILES = "JSON (lines, array), Parquet, Arrow"
 BUILT_IN: dict[str, FormatAdapter] = {
-    each.name: each for each in (*PUBLISHED, *TEXT_ARENAS, *FRONT_ENDS, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)
+    each.name: each
+    for each in (*PUBLISHED, *TEXT_ARENAS, *FRONT_ENDS, *COMPARIA_SETS, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)
 }
 
 

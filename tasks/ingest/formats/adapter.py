@@ -175,6 +175,13 @@ def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_co
     record_type = _RECORD_TYPES.get(str(row["winner"]).strip().lower())
     if record_type is None:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not model_a, model_b, tie, tie (bothbad) or both_bad")
+    return {**without_vote(row, place, images, id_column=id_column), "type": record_type}
+
+
+def without_vote(
+    row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id"
+) -> Record:
+    """A record of a row with both conversations and no vote, which is a `share`; as `battle` else."""
     question = _id(row.get(id_column), place)
     left, right = _conversations(row, place, images, "conversation_a", "conversation_b")
     states = [
@@ -184,7 +191,7 @@ def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_co
     # Servers log the names that the voter saw, and empty ones for an anonymous battle.
     visible_models = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
     return {
-        "type": record_type,
+        "type": "share",
         "models": visible_models,
         "states": states,
         "tstamp": seconds(row, place),

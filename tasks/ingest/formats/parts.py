@@ -53,6 +53,8 @@ _TEXT_KEYS = (*_TEXT_TYPES, *_THOUGHT_TYPES, "content", "value")
 _TOOL_KINDS = frozenset({"tool_use", "tool_result", "tool_call", "function_call", "server_tool_use", TOOL})
 _KEYS_BESIDE_CONTENT = (*_OTHER_TYPES, "tool_calls", "function_call")
 """Keys of a message, beside its content, that hold parts of other kinds."""
+_SEARCH_RESULTS = "search_results"
+"""Kind of the results of a search that a server put into a person's message."""
 _KIND_NAME = re.compile(r"[a-z][a-z_-]{0,31}")
 """Kinds that may be repeated in tables and messages: words of the program that wrote the row, not of its users."""
 _IMAGE_FILE = re.compile(r"(?i)\.(?:png|jpe?g|webp|gif|bmp|avif|hei[cf]|tiff?|svg)\Z")
@@ -101,8 +103,11 @@ def is_plain(message: Any) -> bool:
 
 
 def content_in(message: Row) -> Any:
-    """The content of a message: a text, one part, or a list of parts."""
-    for key in ("content", "value", "text", "parts"):
+    """The content of a message: a text, one part, or a list of parts.
+
+    compar:IA has what a person typed in `user_content`, and in `content` the same with results of a search.
+    """
+    for key in ("user_content", "content", "value", "text", "parts"):
         if message.get(key) is not None:
             return message[key]
     return None
@@ -121,6 +126,8 @@ def parts_of(message: Row) -> list[MessagePart]:
     # OpenAI's answers have null as content and the words beside it when the model declines.
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         parts.append(MessagePart(TEXT, message["refusal"]))
+    if message.get("user_content") is not None and message.get("content") not in (None, message["user_content"]):
+        parts.append(MessagePart(_SEARCH_RESULTS))
     for key in _KEYS_BESIDE_CONTENT:
         values = [value for value in as_list(message.get(key)) if _may_hold_part(value)]
         parts += [MessagePart(key.removesuffix("s"))] * len(values)

@@ -38,11 +38,14 @@ _UNSEEN = (
 
 
 _WITHOUT_TEXTS = """
-    -- a row is one of the wanted conversations, as it would be released, without its texts
+    -- a row is one of the wanted conversations, as it would be released, without its texts; of one that is wanted up to
+    -- a turn, the messages up to its answer
     SELECT
-        conversation_id, model, user_id, tstamp, num_turns, prompt_id, document_id, image_ids,
-        "turns.role", "turns.text_id"
-    FROM released SEMI JOIN wanted USING (conversation_id)
+        conversation_id, model, user_id, tstamp, least(num_turns, last_turn) AS num_turns, prompt_id, document_id,
+        if(last_turn < num_turns, images_until(image_ids, "turns.images", last_turn), image_ids) AS image_ids,
+        list_slice("turns.role", 1, 2 * coalesce(last_turn, num_turns)) AS "turns.role",
+        list_slice("turns.text_id", 1, 2 * coalesce(last_turn, num_turns)) AS "turns.text_id"
+    FROM released JOIN wanted USING (conversation_id)
 """
 _FACTS = """
     -- a row is one of the given conversations, and what is known of it
@@ -51,26 +54,36 @@ _FACTS = """
 
 
 def conversation_features(
-    store: Store, conversation_ids: pl.Series, versions: Versions, columns: Sequence[str]
+    store: Store,
+    conversation_ids: pl.Series,
+    versions: Versions,
+    columns: Sequence[str],
+    turns: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """`conversation_id` and columns of the view `conversation_facts` of these conversations.
+    """`conversation_id` and columns of the view `conversation_facts` of these conversations, up to `turns` of each.
 
     Null where a signal was not measured. The view has the columns of a conversation without its texts; language, the
     seven categories, code, refusal, multi_turn, `PROMPT_KINDS`, context_tokens and assistant_tokens, the ten Markdown
     counts of the assistant's messages, their entities, and headers, list_items and bold; criteria and taxonomy;
     topic_id, topic, x and y.
     """
-    released = released_without_texts(store, conversation_ids)
+    released = released_without_texts(store, conversation_ids, turns)
     query = _FACTS.format(columns=", ".join(("conversation_id", *columns)))
     return pl.concat(store.batches(query, versions=versions_in_use(versions), released=released))
 
 
-def released_without_texts(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
+def released_without_texts(store: Store, conversation_ids: pl.Series, turns: pl.Series | None = None) -> pl.DataFrame:
     """Rows of the view `released` of these conversations, without their texts, in about 350 bytes each.
 
     Given to a question as `released`, in place of that view, so that facts of other conversations are not computed.
+    `turns`, int (conversations,), is the turn of the vote on each, after which its messages are left out: facts of
+    messages are then those of what was voted on. Prompt, document and topic stay those of the whole conversation.
     """
-    wanted = pl.DataFrame({"conversation_id": conversation_ids.unique()}, schema={"conversation_id": pl.String})
+    wanted = pl.DataFrame(
+        {"conversation_id": conversation_ids, "last_turn": turns},
+        schema={"conversation_id": pl.String, "last_turn": pl.Int32},
+    )
+    wanted = wanted.group_by("conversation_id").agg(pl.col("last_turn").max())
     return pl.concat(store.batches(_WITHOUT_TEXTS, wanted=wanted))
 
 

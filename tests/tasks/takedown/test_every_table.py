@@ -24,7 +24,9 @@ from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, write
 from tests.tasks.takedown.conftest import ANN, LINES, OTHER, OWN
 
-MADE_BY_INGEST = {"sightings", "conversations", "battles", "images", "image_files", "rejects", "quarantine"}
+MADE_BY_INGEST = {
+    *("sightings", "conversations", "battles", "reactions", "images", "image_files", "rejects", "quarantine"),
+}
 HASHES = "signals/image_hash"  # `fill` writes true ones, by which near copies are looked for
 PLANTED = [
     name
@@ -95,7 +97,7 @@ def test_rows_about_it_are_gone_from_every_table_and_rows_about_others_stay(way,
         assert left_of(store, table, hers).height and left_of(store, table, his).height, table
     WAYS[way](store, arena, tmp_path)
     still_hers = [] if way == "takedown of a user" else [Held.USER]  # she said more than this
-    tables = (*PLANTED, HASHES, "conversations", "battles", "images", "image_files")
+    tables = (*PLANTED, HASHES, "conversations", "battles", "reactions", "images", "image_files")
     unseen = (
         {"drawings"} if way in ("takedown of a conversation", "takedown of a user") else set()
     )  # in no conversation

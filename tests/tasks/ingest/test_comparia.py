@@ -1,0 +1,190 @@
+"""compar:IA's sets: a vote is on its turn, a chat is there once and whole, and no marked row comes through."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import BadInput
+from tasks.ingest.log_files import source_files
+from tasks.storage.tables import Store
+from tests.comparia import CHOICES, MODELS, comparison, new_set
+from tests.tasks.ingest.logs import ingested
+
+WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "tie_bothbad"}
+VOTES = "SELECT battle_id, turn, winner, counts, seconds_to_vote, categories FROM votes ORDER BY battle_id, turn"
+
+
+def taken_in(folder: Path, rows: list[dict], name: str = "set.parquet", **settings: object) -> Store:
+    """The store of one Parquet file with these rows."""
+    (folder / "logs").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / name)
+    return ingested(folder / "logs", folder / "store", **settings)
+
+
+def one(turns: int = 2, seed: int = 3, raw: bool = False, **changes: object) -> list[dict]:
+    """The rows of one comparison, with a vote on its first turn."""
+    return comparison(random.Random(seed), 0, turns, raw, **changes)
+
+
+def rejects(store: Store) -> list[tuple]:
+    """Line, reason and evidence of rejected lines."""
+    return store.read("rejects").drop_nulls("line").select("line", "reason", "evidence").rows()
+
+
+def test_every_choice_is_the_vote_on_its_turn_and_idk_and_null_are_none(tmp_path):
+    rows = new_set(comparisons=30)
+    stored = taken_in(tmp_path, rows).ask(VOTES)
+    expected = {
+        (row["comparison_id"], row["turn"] + 1): WINNERS[row["choice"]] for row in rows if row["choice"] in WINNERS
+    }
+    assert {(row["battle_id"], row["turn"]): row["winner"] for row in stored.iter_rows(named=True)} == expected
+    assert {row["choice"] for row in rows} == set(CHOICES)
+
+
+def test_what_the_source_says_beside_a_vote_is_stored_with_both_answers(tmp_path):
+    rows = new_set()
+    reactions = taken_in(tmp_path, rows).read("reactions")
+    voted = [row for row in rows if row["choice"] in WINNERS]
+    assert reactions.height == 2 * len(voted)
+    for row in voted:
+        of_row = reactions.filter(turn=row["turn"] + 1).filter(
+            pl.col("conversation_id").str.starts_with(row["comparison_id"])
+        )
+        told = of_row.select("side", "model", "seconds_to_vote", "categories", "languages").sort("side").rows()
+        metadata = row["metadata"]
+        same = (metadata["time_to_vote"], metadata["categories"] or [], metadata["languages"] or [])
+        assert told == [("a", row["model_a"], *same), ("b", row["model_b"], *same)]
+
+
+def test_of_the_votes_on_turns_of_a_comparison_the_latest_is_the_battle(tmp_path):
+    rows = new_set(comparisons=30)
+    store = taken_in(tmp_path, rows)
+    latest = {row["comparison_id"]: row["turn"] + 1 for row in rows if row["choice"] in WINNERS}
+    battles = store.read("battles")
+    assert dict(battles.select("battle_id", "turns_a").iter_rows()) == latest
+    counted = store.ask(VOTES).filter("counts")
+    assert dict(counted.select("battle_id", "turn").iter_rows()) == latest
+
+
+def test_each_chat_is_there_once_and_whole_in_whatever_order_its_rows_come(tmp_path):
+    rows = new_set(comparisons=20)
+    shuffled = random.Random(5).sample(rows, len(rows))
+    tables = []
+    for name, some in (("as written", rows), ("shuffled", shuffled)):
+        store = taken_in(tmp_path / name, some)
+        sort = {"conversations": "conversation_id", "battles": "battle_id", "reactions": ["conversation_id", "turn"]}
+        tables.append([store.read(table).drop("line").sort(by) for table, by in sort.items()])
+    assert all(first.equals(second) for first, second in zip(*tables, strict=True))
+    num_turns = dict(tables[0][0].select("conversation_id", "num_turns").iter_rows())
+    turns = Counter(row["comparison_id"] for row in rows)
+    assert num_turns == dict(turns) | {f"{name}-b": count for name, count in turns.items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_is_kept_dropped_or_rejected_once(tmp_path, seed):
+    rows = new_set(seed, comparisons=20, raw=True)
+    rng = random.Random(seed)
+    for row in rng.sample(rows, 9):
+        damage = rng.choice(("turn", "choice", "model_a", "full_conversation_a", "excluded"))
+        row[damage] = {"turn": 99, "choice": "maybe", "model_a": "", "full_conversation_a": [], "excluded": True}[
+            damage
+        ]
+    store = taken_in(tmp_path, rows)
+    outcomes = store.ask("SELECT line, count(*) AS n FROM line_outcomes GROUP BY line")
+    assert sorted(outcomes.rows()) == [(line, 1) for line in range(1, len(rows) + 1)]
+    assert len(rejects(store)) == 9
+
+
+def test_what_was_typed_is_read_and_results_of_a_search_are_counted(tmp_path):
+    rows = [
+        row
+        for row in new_set()
+        if row["full_conversation_a"][-2]["content"] != row["full_conversation_a"][-2]["user_content"]
+    ]
+    store = taken_in(tmp_path, rows)
+    for turns, unread in store.read("conversations").select("turns", "unread_parts").iter_rows():
+        assert not any("Web:" in turn["content"] for turn in turns)
+        assert unread == ["search_results"] * (len(turns) // 2)
+
+
+MARKS = {
+    "excluded": True,
+    "contains_pii": True,
+    "contains_spam": True,
+    "archived": True,
+    "cohorts": "pix",
+    "llm_analyzed": False,
+    "error": {"code": "provider_error", "message": "x", "pos": "a", "is_timeout": False},
+}
+"""Mark of the raw export -> a value that alone excludes a row, whatever the others say."""
+UNKNOWN = ("archived", "llm_analyzed", "contains_pii")
+"""Marks that exclude a row also while they are null: nobody has looked."""
+
+
+def marked(name: str, value: object) -> list[dict]:
+    (row,) = one(turns=1, raw=True)
+    if name == "excluded":
+        return [row | {"excluded": value}]
+    return [row | {"extra_metadata": row["extra_metadata"] | {name: value}}]
+
+
+@pytest.mark.parametrize(("name", "value"), [*MARKS.items(), *((name, None) for name in UNKNOWN)])
+def test_every_mark_of_the_raw_export_alone_excludes_its_row(tmp_path, name, value):
+    store = taken_in(tmp_path, marked(name, value))
+    assert rejects(store) == [(1, "excluded_by_source", f"by {name}")]
+    assert [store.height(table) for table in ("sightings", "conversations", "battles", "reactions")] == [0] * 4
+
+
+def test_a_row_of_the_raw_export_without_a_mark_is_kept(tmp_path):
+    store = taken_in(tmp_path, one(turns=1, raw=True))
+    assert rejects(store) == []
+    assert store.height("battles") == 1
+
+
+def _without_answer(side: str) -> list[dict]:
+    rows = one(turns=1)
+    rows[0][f"full_conversation_{side}"] = rows[0][f"full_conversation_{side}"][:-1]
+    return rows
+
+
+CONTRADICTIONS = {
+    "a turn that the talk has not": (
+        one(turns=1, turn=1),
+        "bad_reaction",
+        "turn: not one of 0 to 0, the turns of the talk",
+    ),
+    "an unknown choice": (one(turns=1, choice="a_good"), "unknown_winner", "not a_better"),
+    "a vote on a missing answer": (_without_answer("b"), "bad_reaction", "turn: not one of 1 to 0"),
+    "no model": (one(turns=1, model_b=""), "bad_model", "str, not a printable name"),
+    "no talk": (one(turns=1, full_conversation_b=None), "unexpected_row", "TypeError where comparia"),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_a_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, what):
+    rows, reason, evidence = CONTRADICTIONS[what]
+    found = rejects(taken_in(tmp_path, [*new_set(comparisons=1), *rows]))
+    assert [(line, why) for line, why, _ in found] == [(2, reason)]
+    assert evidence in found[0][2]
+
+
+@pytest.mark.parametrize("given", [None, "comparia"])
+def test_a_renamed_column_is_one_line_that_names_it(tmp_path, given):
+    renamed = [{("vote" if name == "choice" else name): value for name, value in row.items()} for row in new_set()]
+    with pytest.raises(BadInput, match="choice" if given else "neither a log nor a known dataset") as told:
+        taken_in(tmp_path, renamed, format=given)
+    assert "\n" not in str(told.value)
+
+
+def test_the_set_is_known_by_its_columns_also_in_json(tmp_path):
+    (tmp_path / "logs").mkdir()
+    pl.DataFrame(new_set()).write_ndjson(tmp_path / "logs" / "set.jsonl")
+    assert [name for _, name in source_files(tmp_path / "logs")] == ["comparia"]
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert set(store.read("conversations")["model"]) == set(MODELS)
+    assert store.read("rejects").drop_nulls("line").is_empty()
