@@ -1,12 +1,14 @@
 """Rows as compar:IA's exporters write them, drawn by rule with a seed; all names and texts are invented.
 
 `new_set(seed, comparisons)` is the set of a row a turn, as `comparison_to_turns` of utils/dataset/compute.py at 420cb1e
-flattens a comparison; with `raw` it has the marks of the raw export. Each column that may be null is null once.
+flattens a comparison; with `raw` it has the marks of the raw export. `older_sets(seed, pairs)` are the three sets
+before it, as utils/dataset/queries.py at 8646c99 chooses their columns and `record_vote` and `record_reaction` fill
+them. Each column that may be null is null once.
 """
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 Row = dict[str, Any]
@@ -105,3 +107,116 @@ def comparison(rng: random.Random, number: int, turns: int, raw: bool = False, *
         "full_conversation_b": full["b"],
     }
     return [{**row, **shared, **marks, **changes} for row in partial]
+
+
+REASONS = (
+    "useful",
+    "complete",
+    "creative",
+    "clear_formatting",
+    "incorrect",
+    "superficial",
+    "instructions_not_followed",
+)
+OLDER_MARKS = {
+    "archived": False,
+    "pii_analyzed": True,
+    "contains_pii": False,
+    "postprocess_failed": False,
+    "cohorts": "",
+}
+
+
+class OlderSets(NamedTuple):
+    """Rows of the three sets about the same pairs of talks."""
+
+    conversations: list[Row]
+    votes: list[Row]
+    reactions: list[Row]
+
+
+def older_sets(seed: int = 7, pairs: int = 12) -> OlderSets:
+    """Pairs of one to three turns, most of which have a vote, and a reaction to an answer of each."""
+    rng = random.Random(seed)
+    sets = OlderSets([], [], [])
+    for number in range(pairs):
+        turns = 1 + number % 3
+        ids = [f"{rng.getrandbits(128):032x}" for _ in "ab"]
+        models = rng.sample(MODELS, 2)
+        talks = [_older_talk(number, side, turns, number % 4 == 0) for side in "ab"]
+        shared = {
+            "conversation_pair_id": "-".join(ids),
+            "model_pair_name": models,
+            "model_a_name": models[0],
+            "model_b_name": models[1],
+            "opening_msg": talks[0][-2 * turns]["content"],
+            "conv_turns": turns,
+            "session_hash": f"{rng.getrandbits(128):032x}",
+            "visitor_id": None if number == 0 else f"{rng.getrandbits(128):032x}",
+        }
+        at = datetime(2025, 5, 5, 9, tzinfo=UTC) + timedelta(hours=number)
+        whole = {"conversation_a": talks[0], "conversation_b": talks[1]}
+        sets.conversations.append(
+            {
+                "id": number,
+                "timestamp": at,
+                **shared,
+                **whole,
+                "conv_a_id": ids[0],
+                "conv_b_id": ids[1],
+                "system_prompt_a": None,
+                "mode": "random",
+                "categories": None if number == 1 else ["Arts"],
+                "languages": None if number == 2 else ["fr"],
+            }
+        )
+        kind = ("a", "b", "equal", None)[number % 4]
+        if kind is not None:
+            chosen = None if kind == "equal" else models["ab".index(kind)]
+            about = {f"conv_{name}_{side}": rng.random() < 0.3 for name in REASONS for side in "ab"}
+            comments = {"conv_comments_a": None if number == 1 else f"Comment {number}.", "conv_comments_b": ""}
+            vote = {"chosen_model_name": chosen, "both_equal": kind == "equal", "archived": False}
+            later = at + timedelta(minutes=30)
+            sets.votes.append({"id": number, "timestamp": later, **shared, **whole, **about, **comments, **vote})
+        side = rng.choice("ab")
+        turn = rng.randrange(turns)
+        offset = 1 if number % 4 == 0 else 0
+        so_far = {name: talk[: offset + 2 * turn + 2] for name, talk in whole.items()}
+        like = (True, False, None)[number % 3]
+        sets.reactions.append(
+            {
+                "id": number,
+                "timestamp": at + timedelta(minutes=5 + turn),
+                **shared,
+                **so_far,
+                "conv_a_id": ids[0],
+                "conv_b_id": ids[1],
+                "model_pos": None if number == 3 else side,
+                "refers_to_model": models["ab".index(side)],
+                "refers_to_conv_id": ids["ab".index(side)],
+                "msg_index": offset + 2 * turn + 1,
+                "msg_rank": turn,
+                "question_content": None if number == 4 else "asked",
+                "response_content": None if number == 5 else "answered",
+                "liked": like is True,
+                "disliked": like is False,
+                "comment": None if number == 6 else f"Said {number}.",
+                **{name: rng.random() < 0.3 for name in REASONS},
+            }
+        )
+    return sets
+
+
+def _older_talk(number: int, side: str, turns: int, has_instruction: bool) -> list[Row]:
+    """The messages of one side; `metadata` and `reasoning_content` are on some answers only."""
+    talk: list[Row] = [{"role": "system", "content": "Be brief."}] if has_instruction else []
+    for turn in range(turns):
+        bird = _BIRDS[(3 * number + turn) % len(_BIRDS)]
+        talk.append({"role": "user", "content": f"Question {number}.{turn}: where does the {bird} sleep in summer?"})
+        answer: Row = {"role": "assistant", "content": f"Answer {side} {number}.{turn}: the {bird} sleeps in reeds."}
+        if number % 2:
+            answer["metadata"] = {"generation_id": f"g{number}", "output_tokens": 9, "duration": 1.5}
+        if number % 5 == 0:
+            answer["reasoning_content"] = f"Thought {side} {number}.{turn}."
+        talk.append(answer)
+    return talk

@@ -8,11 +8,13 @@ line there. Models of the new set may be UUIDs, which `renames` of a policy give
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, without_vote
-from tasks.ingest.formats.parts import USER, messages_of, role_of
+from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.log_line import Place
+from tasks.runtime.json_rows import loads
 
 _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
 _NO_VOTE = (None, "idk")
@@ -61,10 +63,129 @@ def _turn_row(row: Row, place: Place) -> Record:
     return {**voted, "opinions": [opinion, opinion]}
 
 
+REASONS = {
+    "useful": "+",
+    "complete": "+",
+    "creative": "+",
+    "clear_formatting": "+",
+    "incorrect": "-",
+    "superficial": "-",
+    "instructions_not_followed": "-",
+}
+"""Reason of the older sets -> its sign."""
+
+
+def _pair_row(row: Row, place: Place) -> Record:
+    """The record of a row of an older set: both talks, without a vote."""
+    _require_published(row)
+    record = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
+    return {**record, "ip": _person(row)}
+
+
+def _vote_row(row: Row, place: Place) -> Record:
+    """The record of a vote on two whole talks, with the reasons and the comment about each."""
+    _require_published(row)
+    chosen = row["chosen_model_name"]
+    models = (row["model_a_name"], row["model_b_name"])
+    is_equal = _is_true(row["both_equal"])
+    if is_equal and chosen is None:
+        winner = "tie"
+    elif is_equal:
+        raise LineRejected(RejectReason.UNKNOWN_WINNER, "both are equal, and one is chosen")
+    elif chosen in models and models[0] != models[1]:
+        winner = "model_a" if chosen == models[0] else "model_b"
+    elif chosen is None:
+        return _pair_row(row, place)
+    else:
+        raise LineRejected(RejectReason.UNKNOWN_WINNER, "the chosen model is not one of the two, or is both")
+    record = battle({**_as_pair(row), "winner": winner}, place, (), id_column="conversation_pair_id")
+    opinions = []
+    for side, state in zip("ab", record["states"], strict=True):
+        reasons = [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(f"conv_{name}_{side}"))]
+        comment = row.get(f"conv_comments_{side}")
+        opinions.append({"turn": len(state["messages"]) // 2, "reasons": reasons, "comment": comment})
+    return {**record, "ip": _person(row), "opinions": opinions}
+
+
+def _reaction_row(row: Row, place: Place) -> Record:
+    """The record of a reaction to one answer: its talk so far, and what was pressed and written.
+
+    `msg_index` counts the messages of the talk from 0, instructions included.
+    """
+    _require_published(row)
+    liked, disliked = _is_true(row["liked"]), _is_true(row["disliked"])
+    if liked and disliked:
+        raise LineRejected(RejectReason.BAD_REACTION, "both liked and disliked")
+    sides = [side for side in "ab" if row["refers_to_conv_id"] == row[f"conv_{side}_id"]]
+    if len(sides) != 1 or row.get("model_pos") not in (None, sides[0]):
+        raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
+    talk = list(messages_of(_talk(row[f"conversation_{sides[0]}"])))
+    index = row["msg_index"]
+    if type(index) is not int or not 0 <= index < len(talk):
+        raise LineRejected(RejectReason.BAD_REACTION, f"msg_index: not one of 0 to {len(talk) - 1}, the messages")
+    if role_of(talk[index]) != ASSISTANT:
+        raise LineRejected(RejectReason.BAD_REACTION, "msg_index is that of no answer")
+    pair = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
+    opinion = {
+        "turn": sum(role_of(message) == USER for message in talk[:index]),
+        "reasons": [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(name))],
+        "comment": row.get("comment"),
+    }
+    return {
+        "type": "upvote" if liked else "downvote" if disliked else "chat",
+        "model": row[f"model_{sides[0]}_name"],
+        "state": pair["states"]["ab".index(sides[0])],
+        "tstamp": pair["tstamp"],
+        "ip": _person(row),
+        "opinions": [opinion],
+    }
+
+
+def _as_pair(row: Row) -> Row:
+    """The row with the columns that `battle` reads."""
+    return {
+        **row,
+        "model_a": row["model_a_name"],
+        "model_b": row["model_b_name"],
+        "conversation_a": _talk(row["conversation_a"]),
+        "conversation_b": _talk(row["conversation_b"]),
+    }
+
+
+def _talk(value: Any) -> Any:
+    """The messages of a talk, which the files of some exports hold as a text in JSON."""
+    return loads(value) if isinstance(value, str) else value
+
+
+def _person(row: Row) -> str | None:
+    """The visitor, or else the address, of which only a keyed hash is stored."""
+    person = row.get("visitor_id") or row.get("ip")
+    return None if person is None else str(person)
+
+
+def _is_true(value: Any) -> bool:
+    """Whether a column that is true, false or null is true. Raises ValueError for another value."""
+    if value is None or value != value or isinstance(value, bool):  # null is NaN in some exports
+        return value is True
+    raise ValueError("neither true nor false")
+
+
 COMPARIA = FormatAdapter(
     "comparia",
     frozenset({"comparison_id", "turn", "choice", "model_a", "model_b", "full_conversation_a", "full_conversation_b"}),
     _turn_row,
     other_columns=frozenset({"response_a", "response_b"}),
 )
-COMPARIA_SETS = (COMPARIA,)
+_OF_PAIRS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
+COMPARIA_SETS = (
+    COMPARIA,
+    FormatAdapter("comparia-conversations", _OF_PAIRS, _pair_row),
+    FormatAdapter("comparia-votes", _OF_PAIRS | {"chosen_model_name", "both_equal"}, _vote_row),
+    FormatAdapter(
+        "comparia-reactions",
+        _OF_PAIRS | {"refers_to_conv_id", "conv_a_id", "conv_b_id", "msg_index", "liked", "disliked"},
+        _reaction_row,
+        other_columns=frozenset({"conversation_a", "conversation_b"}),
+    ),
+)
+"""A reaction's row has both talks so far and is about one, so their parts are counted in the other sets alone."""

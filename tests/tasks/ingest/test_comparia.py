@@ -12,17 +12,18 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest.log_files import source_files
 from tasks.storage.tables import Store
-from tests.comparia import CHOICES, MODELS, comparison, new_set
+from tests.comparia import CHOICES, MODELS, OLDER_MARKS, REASONS, comparison, new_set, older_sets
 from tests.tasks.ingest.logs import ingested
 
 WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "tie_bothbad"}
 VOTES = "SELECT battle_id, turn, winner, counts, seconds_to_vote, categories FROM votes ORDER BY battle_id, turn"
 
 
-def taken_in(folder: Path, rows: list[dict], name: str = "set.parquet", **settings: object) -> Store:
-    """The store of one Parquet file with these rows."""
+def taken_in(folder: Path, *sets: list[dict], **settings: object) -> Store:
+    """The store of a Parquet file for each set of rows."""
     (folder / "logs").mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / name)
+    for number, rows in enumerate(sets):
+        pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / f"set-{number}.parquet")
     return ingested(folder / "logs", folder / "store", **settings)
 
 
@@ -188,3 +189,94 @@ def test_the_set_is_known_by_its_columns_also_in_json(tmp_path):
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert set(store.read("conversations")["model"]) == set(MODELS)
     assert store.read("rejects").drop_nulls("line").is_empty()
+
+
+def test_each_of_the_older_sets_is_known_by_its_columns(tmp_path):
+    for name, rows in older_sets()._asdict().items():
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    formats = [name for _, name in source_files(tmp_path)]
+    assert formats == ["comparia-conversations", "comparia-reactions", "comparia-votes"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_the_older_sets_together_give_each_chat_once_and_whole(tmp_path, order):
+    sets = older_sets(pairs=24)
+    store = taken_in(tmp_path, *(sets[place] for place in order))
+    stored = store.ask("SELECT model, num_turns FROM conversations").rows()
+    expected = [(row[f"model_{side}_name"], row["conv_turns"]) for row in sets.conversations for side in "ab"]
+    assert Counter(stored) == Counter(expected)
+    assert store.height("battles") == len(sets.votes)
+    assert rejects(store) == []
+    assert store.ask("SELECT count(*) AS n FROM line_outcomes").item() == sum(map(len, sets))
+
+
+def test_a_vote_of_the_older_set_has_its_verdict_and_what_is_said_of_each_answer(tmp_path):
+    votes = older_sets().votes
+    rows = taken_in(tmp_path, votes).read("reactions").sort("source", "line", "side")
+    told = rows.select("winner", "reasons", "comment", "turn").rows()
+    expected = []
+    for vote in votes:
+        winner = "tie" if vote["both_equal"] else "model_" + "ab"[vote["chosen_model_name"] == vote["model_b_name"]]
+        for side in "ab":
+            reasons = [name for name in REASONS if vote[f"conv_{name}_{side}"]]
+            signed = [f"{name}{'+' if REASONS.index(name) < 4 else '-'}" for name in reasons]
+            expected.append((winner, signed, vote[f"conv_comments_{side}"] or None, vote["conv_turns"]))
+    assert told == expected
+
+
+def test_a_reaction_is_to_the_answer_that_msg_index_names_instructions_included(tmp_path):
+    reactions = older_sets().reactions
+    store = taken_in(tmp_path, reactions)
+    rows = store.read("reactions").sort("line")
+    told = rows.select("model", "turn", "liked", "comment").rows()
+    liked = {(True, False): True, (False, True): False, (False, False): None}
+    assert told == [
+        (row["refers_to_model"], row["msg_rank"] + 1, liked[row["liked"], row["disliked"]], row["comment"])
+        for row in reactions
+    ]
+    people = {row["visitor_id"] for row in reactions} - {None}
+    files = [path.read_bytes() for path in Path(store.root).rglob("*") if path.is_file()]
+    assert not any(name.encode() in content for name in people for content in files)
+    assert rows["user_id"].null_count() == 1
+
+
+def _reaction(**changes: object) -> list[dict]:
+    return [older_sets().reactions[1] | changes]
+
+
+OLDER_CONTRADICTIONS = {
+    "an index past the end": (_reaction(msg_index=40), "bad_reaction", "msg_index: not one of 0 to"),
+    "an index of a question": (_reaction(msg_index=0), "bad_reaction", "that of no answer"),
+    "another talk": (_reaction(refers_to_conv_id="f" * 32), "bad_reaction", "refers to neither talk"),
+    "liked and disliked": (_reaction(liked=True, disliked=True), "bad_reaction", "both liked and disliked"),
+    "a word for a button": (_reaction(liked="yes"), "unexpected_row", "ValueError"),
+    "a third model": ([older_sets().votes[0] | {"chosen_model_name": "z"}], "unknown_winner", "not one of the two"),
+    "equal and chosen": ([older_sets().votes[0] | {"both_equal": True}], "unknown_winner", "and one is chosen"),
+}
+
+
+@pytest.mark.parametrize("what", OLDER_CONTRADICTIONS)
+def test_an_older_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, what):
+    rows, reason, evidence = OLDER_CONTRADICTIONS[what]
+    found = rejects(taken_in(tmp_path, rows))
+    assert [(line, why) for line, why, _ in found] == [(1, reason)]
+    assert evidence in found[0][2]
+
+
+OLDER_MARKED = {
+    "archived": True,
+    "pii_analyzed": False,
+    "contains_pii": True,
+    "postprocess_failed": True,
+    "cohorts": "pix",
+}
+
+
+@pytest.mark.parametrize("name", OLDER_MARKED)
+@pytest.mark.parametrize("which", ["conversations", "votes", "reactions"])
+def test_every_mark_of_an_older_raw_row_alone_excludes_it(tmp_path, which, name):
+    (row, *_) = getattr(older_sets(), which)
+    clean, raw = row | OLDER_MARKS, row | OLDER_MARKS | {name: OLDER_MARKED[name]}
+    store = taken_in(tmp_path, [clean, raw])
+    assert rejects(store) == [(2, "excluded_by_source", f"by {name}")]
+    assert set(store.read("sightings")["line"]) == {1}
