@@ -148,8 +148,7 @@ class ReleasedBattle(Row):
     conversation_b: list[Message]
     """Messages of the right side."""
     num_turns: Int32
-    """User messages on the left; the vote is about the answers to the last one. A conversation that went on after its
-    vote is cut here; language, categories and topic are those of all its prompts."""
+    """User messages on the left; the battle ends at its vote. Language, categories and topic are of the whole talk."""
     anony: bool
     """Whether the model names were hidden until the vote."""
     language: str

@@ -130,9 +130,9 @@ def assembled(seen: pl.DataFrame) -> Assembled:
     """
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
     said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
-    # A reaction may come late and show the conversation only up to its answer: it is no final state where another line
-    # shows more.
-    is_reaction = pl.col("turn").is_not_null() & ~pl.col("is_vote")
+    # A reaction that is a row of a dataset may come late and show the conversation only up to its answer: it
+    # is no final state where another line shows more.
+    is_reaction = pl.col("turn").is_not_null() & (pl.col("record_type") == RecordType.CHAT)
     is_short = is_reaction & (pl.col("num_messages") < pl.col("num_messages").max())
     final_state = pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts")
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(

@@ -12,6 +12,7 @@ from schemas.errors import BadInput, known_values
 from tasks.ingest.formats.adapter import FormatAdapter
 from tasks.ingest.formats.comparia import COMPARIA_SETS
 from tasks.ingest.formats.front_ends import FRONT_ENDS
+from tasks.ingest.formats.openwebui_feedback import OPENWEBUI_FEEDBACK
 from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED, SHAREGPT
 from tasks.ingest.formats.text_arenas import TEXT_ARENAS
 
@@ -20,7 +21,16 @@ GROUP = "arena_curation.formats"
 _FILES = "JSON (lines, array), Parquet, Arrow"
 BUILT_IN: dict[str, FormatAdapter] = {
     each.name: each
-    for each in (*PUBLISHED, *TEXT_ARENAS, *FRONT_ENDS, *COMPARIA_SETS, OPENAI_MESSAGES, SHAREGPT, BENCH_ITEMS)
+    for each in (
+        *PUBLISHED,
+        *TEXT_ARENAS,
+        *FRONT_ENDS,
+        *COMPARIA_SETS,
+        OPENWEBUI_FEEDBACK,
+        OPENAI_MESSAGES,
+        SHAREGPT,
+        BENCH_ITEMS,
+    )
 }
 
 

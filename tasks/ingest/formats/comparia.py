@@ -127,12 +127,13 @@ def _reaction_row(row: Row, place: Place) -> Record:
         raise LineRejected(RejectReason.BAD_REACTION, "msg_index is that of no answer")
     pair = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
     opinion = {
+        "liked": True if liked else False if disliked else None,
         "turn": sum(role_of(message) == USER for message in talk[:index]),
         "reasons": [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(name))],
         "comment": row.get("comment"),
     }
     return {
-        "type": "upvote" if liked else "downvote" if disliked else "chat",
+        "type": "chat",
         "model": row[f"model_{sides[0]}_name"],
         "state": pair["states"]["ab".index(sides[0])],
         "tstamp": pair["tstamp"],

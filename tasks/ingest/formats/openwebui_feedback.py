@@ -1,0 +1,223 @@
+"""Adapter of Open WebUI's feedback export: people's ratings of answers, each with a snapshot of its chat.
+
+In: a feedback row. Out: a vote record where the rated answer has another model's answer beside it, else a record of a
+reaction to one answer. Shapes are those of the writer: `feedbackHandler` in src/lib/components/chat/Messages/
+ResponseMessage.svelte at d79ba4a and `FeedbackModel` in backend/open_webui/models/feedbacks.py at 033ac2e, both of
+github.com/open-webui/open-webui. That a rating of -1 lost against its siblings is how their own board counts it.
+
+A chat is a tree of messages. A talk is one way through it: from the first message to the rated answer, and on while
+nothing branches and the same model answers. So all ratings along a talk are of one conversation.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat, pictures
+from tasks.ingest.formats.parts import ASSISTANT, USER
+from tasks.ingest.log_line import Place
+from tasks.storage.content_id import text_id
+
+_RATINGS = {"1": True, "-1": False}
+_BLOCK = re.compile(r'<details\s+type="(?P<type>\w+)"[^>]*>(?P<content>.*?)</details>\s*', re.DOTALL)
+"""A thought, tool or program of a model, as the server writes it into the text of the answer."""
+_SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
+_QUOTED = re.compile(r"^> ?", re.MULTILINE)
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+_REASON_CHARACTERS_MAX = 40
+
+
+class _Talk(NamedTuple):
+    """One way through a chat."""
+
+    key: str
+    """Id of the place where it branched off last: the same for all ratings along it."""
+    model: str
+    messages: list[Row]
+    turn: int
+    """Number of the user's message that the rated answer, or the one beside it, is to; from 1."""
+
+
+class _Tree:
+    """Messages of a chat by their ids. Raises KeyError and the like for a snapshot of another shape."""
+
+    def __init__(self, row: Row) -> None:
+        snapshot = row["snapshot"]
+        if snapshot is None:
+            raise LineRejected(RejectReason.BAD_STATE, "no snapshot of the chat")
+        self._chat = snapshot["chat"]
+        self.messages: Mapping[str, Row] = self._chat["chat"]["history"]["messages"]
+        self.chat_id = str(row["meta"].get("chat_id") or self._chat.get("id") or row["id"])
+
+    def siblings(self, message_id: str) -> list[str]:
+        """All answers to the message that a message answers, itself included, in their order."""
+        parent_id = self.messages[message_id].get("parentId")
+        return [message_id] if parent_id is None else self._children(parent_id)
+
+    def _children(self, message_id: str) -> list[str]:
+        return [child for child in self.messages[message_id].get("childrenIds") or [] if child in self.messages]
+
+    def talk(self, answer_id: str) -> _Talk:
+        """The talk through an answer."""
+        way = self._way_to(answer_id)
+        model = _model_of(self.messages[answer_id])
+        for message_id in way:
+            message = self.messages[message_id]
+            if message["role"] == ASSISTANT and _model_of(message) != model:
+                raise LineRejected(RejectReason.BAD_MESSAGES, "answers of several models in one talk")
+        branches = [message_id for message_id in way if len(self.siblings(message_id)) > 1]
+        key = text_id(f"{self.chat_id}:{branches[-1] if branches else way[0]}")
+        turn = sum(self.messages[message_id]["role"] == USER for message_id in way)
+        way += self._continued(answer_id, model)
+        return _Talk(key, model, [_message(self.messages[message_id]) for message_id in way], turn)
+
+    def _way_to(self, answer_id: str) -> list[str]:
+        """Ids of the messages from the first one to this."""
+        way: list[str] = []
+        message_id: str | None = answer_id
+        while message_id is not None:
+            if message_id in way:
+                raise LineRejected(RejectReason.BAD_MESSAGES, "a message is its own parent")
+            way.insert(0, message_id)
+            message_id = self.messages[message_id].get("parentId")
+        return way
+
+    def _continued(self, answer_id: str, model: str) -> Iterator[str]:
+        """Ids of the messages after an answer, a question and its answer at a time."""
+        seen = {answer_id}
+        while True:
+            questions = self._children(answer_id)
+            answers = self._children(questions[0]) if len(questions) == 1 else []
+            if len(answers) != 1 or answers[0] in seen or _model_of(self.messages[answers[0]]) != model:
+                return
+            yield from (questions[0], answers[0])
+            answer_id = answers[0]
+            seen.add(answer_id)
+
+
+def _model_of(message: Row) -> str:
+    """The model that wrote an answer; an arena's own name stands for it until it is rated."""
+    return str(message.get("selectedModelId") or message["model"])
+
+
+def _message(message: Row) -> Row:
+    """A message of a chat with its parts. Raises LineRejected for a part that cannot be read."""
+    parts: list[Row] = []
+    text = message["content"]
+    if message["role"] == ASSISTANT and isinstance(text, str):
+        for block in _BLOCK.finditer(text):
+            if block["type"] != "reasoning":
+                raise LineRejected(RejectReason.PART_NOT_READ, "a tool or a program that ran within the answer")
+            thought = _QUOTED.sub("", _SUMMARY.sub("", block["content"])).strip()
+            parts.append({"type": "thinking", "thinking": thought})
+        text = _BLOCK.sub("", text)
+    for file in message.get("files") or []:
+        if file.get("type") != "image":
+            raise LineRejected(RejectReason.PART_NOT_READ, "a file of a message that is no image")
+        parts.append({"type": "image_url", "image_url": {"url": file["url"]}})
+    return {"role": message["role"], "content": [*parts, {"type": "text", "text": text}] if parts else text}
+
+
+class _Rated(NamedTuple):
+    """A feedback row, read."""
+
+    row: Row
+    """The feedback as `chat` reads it, or, with a `winner`, as `battle` does."""
+    opinions: Sequence[Row]
+    """One for each talk."""
+
+
+def _rated(row: Row) -> _Rated:
+    """The talk through the rated answer, and the talk through the answer beside it, if a vote is meant."""
+    if row["type"] != "rating":
+        raise LineRejected(RejectReason.UNKNOWN_TYPE, "a feedback that is no rating")
+    data = row["data"]
+    rating = data.get("rating")
+    if rating is not None and str(rating) not in _RATINGS:
+        raise LineRejected(RejectReason.BAD_REACTION, "a rating that is neither 1 nor -1")
+    liked = None if rating is None else _RATINGS[str(rating)]
+    tree = _Tree(row)
+    answer_id = row["meta"]["message_id"]
+    if answer_id not in tree.messages:
+        raise LineRejected(RejectReason.BAD_REACTION, "the snapshot lacks the rated answer")
+    talk = tree.talk(answer_id)
+    if data.get("model_id") not in (None, talk.model):
+        raise LineRejected(RejectReason.MODEL_MISMATCH, "model_id is not the model of the rated answer")
+    tags = data.get("tags") or row["meta"].get("tags")
+    opinion = {
+        "turn": talk.turn,
+        "liked": liked,
+        "reasons": _reasons(data.get("reason"), liked),
+        "comment": data.get("comment"),
+        "categories": tags,
+    }
+    stamped = {**row, "tstamp": row.get("updated_at") or row.get("created_at")}
+    other_id = None if liked is None else _beside(tree, answer_id, talk.model, data.get("sibling_model_ids") or [])
+    if other_id is None:
+        as_chat = {"model": talk.model, "conversation": talk.messages, "conversation_id": talk.key}
+        return _Rated({**stamped, **as_chat}, [opinion])
+    other = tree.talk(other_id)
+    other_opinion = {"turn": other.turn, "categories": tags}
+    is_left = tree.siblings(answer_id).index(answer_id) < tree.siblings(answer_id).index(other_id)
+    left, right = (talk, other) if is_left else (other, talk)
+    both = {
+        "question_id": left.key,
+        "model_a": left.model,
+        "model_b": right.model,
+        "conversation_a": left.messages,
+        "conversation_b": right.messages,
+        "winner": "model_a" if liked == is_left else "model_b",
+        "anony": row["meta"].get("arena") is True,
+        "key_b": right.key,
+    }
+    opinions = [opinion, other_opinion] if is_left else [other_opinion, opinion]
+    return _Rated({**stamped, **both}, opinions)
+
+
+def _beside(tree: _Tree, answer_id: str, model: str, sibling_models: Sequence[str]) -> str | None:
+    """The first answer of another model that the rated one was compared with; None where there was none."""
+    others = [name for name in sibling_models if name != model]
+    for sibling_id in tree.siblings(answer_id):
+        message = tree.messages[sibling_id]
+        if sibling_id != answer_id and _model_of(message) in others and message["content"]:
+            return sibling_id
+    if others:
+        raise LineRejected(RejectReason.BAD_REACTION, "the snapshot lacks the answers that it was compared with")
+    return None
+
+
+def _reasons(reason: Any, liked: bool | None) -> list[str]:
+    """The reason as a word with the sign of the rating; a text without Latin letters, in another language, is other."""
+    if not reason or liked is None:
+        return []
+    word = _NO_WORD.sub("_", str(reason).lower()).strip("_")[: _REASON_CHARACTERS_MAX - 1]
+    word = word if word[:1].isalpha() else "other"
+    return [f"{word}{'+' if liked else '-'}"]
+
+
+def _record(row: Row, place: Place) -> Record:
+    rated = _rated(row)
+    if "winner" in rated.row:
+        record = battle(rated.row, place)
+        record["states"][1]["conv_id"] = rated.row["key_b"]
+        return {**record, "reason": None, "opinions": list(rated.opinions)}
+    return {**chat(rated.row, place), "opinions": list(rated.opinions)}
+
+
+def _images(row: Row) -> Sequence[Row]:
+    rated = _rated(row)
+    if "winner" in rated.row:
+        return pictures(rated.row, "conversation_a", "conversation_b")
+    return pictures(rated.row, "conversation")
+
+
+OPENWEBUI_FEEDBACK = FormatAdapter(
+    "openwebui-feedback",
+    frozenset({"id", "user_id", "type", "data", "meta", "snapshot"}),
+    _record,
+    _images,
+    ("type", "data", "meta", "snapshot"),
+    other_columns=frozenset({"snapshot"}),
+)
+"""The snapshot has other ways through the chat, too, so its parts are counted as they are read (`_message`)."""
