@@ -176,17 +176,33 @@ COMPARIA = FormatAdapter(
     frozenset({"comparison_id", "turn", "choice", "model_a", "model_b", "full_conversation_a", "full_conversation_b"}),
     _turn_row,
     other_columns=frozenset({"response_a", "response_b"}),
+    about="compar:IA's set of a row a turn, also the raw one",
+    lacks=("images", "users"),
 )
 _OF_PAIRS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
 COMPARIA_SETS = (
     COMPARIA,
-    FormatAdapter("comparia-conversations", _OF_PAIRS, _pair_row),
-    FormatAdapter("comparia-votes", _OF_PAIRS | {"chosen_model_name", "both_equal"}, _vote_row),
+    FormatAdapter(
+        "comparia-conversations",
+        _OF_PAIRS,
+        _pair_row,
+        about="compar:IA's older set of conversations: two chats a row",
+        lacks=("votes", "images"),
+    ),
+    FormatAdapter(
+        "comparia-votes",
+        _OF_PAIRS | {"chosen_model_name", "both_equal"},
+        _vote_row,
+        about="compar:IA's older set of votes, with reasons and comments",
+        lacks=("images",),
+    ),
     FormatAdapter(
         "comparia-reactions",
         _OF_PAIRS | {"refers_to_conv_id", "conv_a_id", "conv_b_id", "msg_index", "liked", "disliked"},
         _reaction_row,
         other_columns=frozenset({"conversation_a", "conversation_b"}),
+        about="compar:IA's older set of reactions to single answers",
+        lacks=("votes", "images"),
     ),
 )
 """A reaction's row has both talks so far and is about one, so their parts are counted in the other sets alone."""

@@ -219,5 +219,6 @@ OPENWEBUI_FEEDBACK = FormatAdapter(
     _images,
     ("type", "data", "meta", "snapshot"),
     other_columns=frozenset({"snapshot"}),
+    about="feedback exported from Open WebUI: rated answers, and battles where another model answered beside",
 )
 """The snapshot has other ways through the chat, too, so its parts are counted as they are read (`_message`)."""
