@@ -288,7 +288,7 @@ def _matches(known: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> lis
 def _allowed(reading: Reading, searches: Iterable[Find]) -> Iterator[PiiSpan]:
     """The matches of some searches in a reading, in the order of the searches; they may overlap."""
     spans = (span for search in searches for span in search(reading.text))
-    return (span for span in spans if _strict(span, reading.text)) if reading.sure else spans
+    return (span for span in spans if _strict(span, reading.text)) if reading.strict else spans
 
 
 def _within(span: PiiSpan, other: PiiSpan) -> bool:

@@ -56,15 +56,15 @@ class Normalised(NamedTuple):
             return span
         return span.model_copy(update={"start": self._at(span.start)[0], "end": self._at(span.end - 1)[1]})
 
-    def _at(self, place: int) -> tuple[int, int]:
+    def _at(self, offset: int) -> tuple[int, int]:
         """Start and end in the original of one character."""
-        part = bisect_right(self.starts, place) - 1
+        part = bisect_right(self.starts, offset) - 1
         if part < 0:
-            return place, place + 1
-        if place < self.ends[part]:
+            return offset, offset + 1
+        if offset < self.ends[part]:
             return self.original_starts[part], self.original_ends[part]
         moved = self.original_ends[part] - self.ends[part]
-        return place + moved, place + moved + 1
+        return offset + moved, offset + moved + 1
 
 
 def normalised(text: str) -> Normalised:
@@ -76,19 +76,23 @@ def normalised(text: str) -> Normalised:
 
 
 def _escapes(text: str) -> list[tuple[int, int, str]]:
+    """Escapes, and characters that are not in their plain form, each with what it stands for."""
     parts: list[tuple[int, int, str]] = []
     end = 0
-    for sign in _SIGN.finditer(text):
-        found = _CHANGED.match(text, sign.start()) if sign.start() >= end else None
+    for candidate in _SIGN.finditer(text):
+        found = _CHANGED.match(text, candidate.start()) if candidate.start() >= end else None
         plain = _undone(found) if found else None
         if found is None or plain is None or plain == found.group():
             continue
-        start, mark = found.start(), not plain and unicodedata.category(text[sign.start()])[0] == "M"
-        if mark and parts and start == end:  # belongs to the character before, which is replaced already
+        start = found.start()
+        is_accent = not plain and unicodedata.category(text[start])[0] == "M"
+        if is_accent and parts and start == end:  # belongs to the character before, which is replaced already
             parts[-1] = (parts[-1][0], found.end(), parts[-1][2])
         else:
-            before = start > end and (mark or (found.lastgroup in _FOR and text[start - 1] == " "))
-            parts.append((start - before, found.end(), text[start - 1] if before and mark else plain))
+            # an accent is replaced with its letter; a dot or at sign in brackets, with the blank before it
+            with_previous = start > end and (is_accent or (found.lastgroup in _FOR and text[start - 1] == " "))
+            instead = text[start - 1] if with_previous and is_accent else plain
+            parts.append((start - with_previous, found.end(), instead))
         end = found.end()
     return parts
 
@@ -154,8 +158,8 @@ class Reading(NamedTuple):
     text: str
     steps: tuple[Normalised, ...]
     """Changes that led to it, the first of them of the text as it was written."""
-    sure: bool
-    """Whether a match must have a strict form: numbers may have been joined that do not belong together."""
+    strict: bool
+    """Whether only matches of a strict form count here: a step may have joined numbers that do not belong together."""
     altering: tuple[Step, ...]
     """Steps that may change it."""
 
@@ -165,15 +169,15 @@ class Reading(NamedTuple):
             span = step.original(span)
         return span
 
-    def then(self, parts: Parts, sure: bool = False) -> "Reading":
-        """The reading after one more change; itself where nothing changed. `sure` where the change makes it so."""
+    def then(self, parts: Parts, strict: bool = False) -> "Reading":
+        """The reading after one more change; itself where nothing changed. `strict` if the change makes it strict."""
         changed = replaced(self.text, parts)
-        return Reading(changed.text, (*self.steps, changed), self.sure or sure, ()) if changed.starts else self
+        return Reading(changed.text, (*self.steps, changed), self.strict or strict, ()) if changed.starts else self
 
 
 def readings(texts: Sequence[str]) -> list[list[Reading]]:
     """For each text: without escapes, without marks (the same object where there are none), and further readings."""
-    written = _sieved([Reading(text, (), sure=False, altering=()) for text in texts])
+    written = _sieved([Reading(text, (), strict=False, altering=()) for text in texts])
     altered = iter(_altered([reading for reading in written if reading.altering]))
     return [next(altered) if reading.altering else [reading] for reading in written]
 
@@ -182,21 +186,26 @@ def _altered(written: list[Reading]) -> list[list[Reading]]:
     """The readings of texts that some step may change."""
     plain = _unescaped(written)
     unmarked = _after(plain, _marks)
-    decoded = _after(plain, _decoded, sure=True)
+    decoded = _after(plain, _decoded, strict=True)
+    # what stood in base64 may hold escapes and marks itself; a text without base64 goes on as it is without marks
     pairs = zip(plain, decoded, strict=True)
-    of_decoded = iter(_after(_unescaped([each for before, each in pairs if each is not before]), _marks))
+    of_decoded = iter(_after(_unescaped([after for before, after in pairs if after is not before]), _marks))
     latest = [
-        first if each is before else next(of_decoded)
-        for before, first, each in zip(plain, unmarked, decoded, strict=True)
+        without_marks if after is before else next(of_decoded)
+        for before, without_marks, after in zip(plain, unmarked, decoded, strict=True)
     ]
-    known = [[*of_text] for of_text in zip(plain, unmarked, latest, strict=True)]
-    hiding = [place for place, reading in enumerate(latest) if reading.altering and _TELLING.search(reading.text)]
-    latest = [latest[place] for place in hiding]
+    of_texts = [[*of_text] for of_text in zip(plain, unmarked, latest, strict=True)]
+    # indices of the texts in which somebody may have hidden something, which go through all steps of `_HIDDEN`
+    hiding = [index for index, reading in enumerate(latest) if reading.altering and _MAY_HIDE.search(reading.text)]
+    latest = [latest[index] for index in hiding]
     for hidden in _HIDDEN:
-        latest = _unescaped(_after(latest, hidden, sure=True))
-        for place, reading in zip(hiding, latest, strict=True):
-            known[place].append(reading)
-    return [[of_text[0], *(after for before, after in pairwise(of_text) if after is not before)] for of_text in known]
+        latest = _unescaped(_after(latest, hidden, strict=True))
+        for index, reading in zip(hiding, latest, strict=True):
+            of_texts[index].append(reading)
+    # the first reading of each text, and every further one that differs from the one before it
+    return [
+        [of_text[0], *(after for before, after in pairwise(of_text) if after is not before)] for of_text in of_texts
+    ]
 
 
 @cache
@@ -210,15 +219,16 @@ def _sieved(known: Sequence[Reading]) -> list[Reading]:
     return [reading._replace(altering=altering) for reading, altering in zip(known, passing, strict=True)]
 
 
-def _after(known: Sequence[Reading], step: Step, sure: bool = False) -> list[Reading]:
-    """Readings after one more step, each itself where that changes nothing; `sure` as in a reading, which may be so."""
+def _after(known: Sequence[Reading], step: Step, strict: bool = False) -> list[Reading]:
+    """Readings after one more step, each itself where that changes nothing; `strict` as in `Reading.then`."""
+    # index -> new reading, where the step may change a reading and does
     changed = {
-        place: reading
-        for place, before in enumerate(known)
-        if step in before.altering and (reading := before.then(step(before.text), sure)) is not before
+        index: after
+        for index, before in enumerate(known)
+        if step in before.altering and (after := before.then(step(before.text), strict)) is not before
     }
     sieved = dict(zip(changed, _sieved([*changed.values()]), strict=True))
-    return [sieved.get(place, before) for place, before in enumerate(known)]
+    return [sieved.get(index, before) for index, before in enumerate(known)]
 
 
 _BESIDE_WORDS = re.compile(
@@ -300,12 +310,13 @@ _RAISED = re.compile(r"[\u2070\u2074-\u2079\u00b9\u00b2\u00b3\u2080-\u2089\u2460
 
 def _look_alikes(text: str) -> Parts:
     """Letters of other scripts in words that have Latin ones, letters among digits, and digits raised or in circles."""
-    found = [(*each.span(), "".join(_LOOKS.get(char, char) for char in each.group())) for each in _MIXED.finditer(text)]
-    for each in _AMONG_FIGURES.finditer(text):
-        if 2 * sum(map(str.isdigit, each.group())) >= sum(map(str.isalnum, each.group())):
-            found.append((*each.span(), each.group().translate(_AS_FIGURE)))
-    found += [(*each.span(), str(unicodedata.digit(each.group()))) for each in _RAISED.finditer(text)]
-    return _changes(text, found)
+    words = _MIXED.finditer(text)
+    parts = [(*word.span(), "".join(_LOOKS.get(char, char) for char in word.group())) for word in words]
+    for number in _AMONG_FIGURES.finditer(text):
+        if 2 * sum(map(str.isdigit, number.group())) >= sum(map(str.isalnum, number.group())):
+            parts.append((*number.span(), number.group().translate(_AS_FIGURE)))
+    parts += [(*digit.span(), str(unicodedata.digit(digit.group()))) for digit in _RAISED.finditer(text)]
+    return _changes(text, parts)
 
 
 def _changes(text: str, parts: Parts) -> Parts:
@@ -327,16 +338,18 @@ _SAID = {
     )
     for value, word in enumerate(language.split())
 } | {"oh": "0", "plus": "+", "dash": "-", "hyphen": "-", "minus": "-", "underscore": "_"}
-_WORD = f"(?:{'|'.join(_SAID)})"
-_TELLING = re.compile(
-    rf"\d|@|(?i:\bdot\b)|[A-Za-z0-9+/]{{16}}|[\u2070-\u2089\u2460-\u2473\u24ea]|(?i:\b{_WORD}[\s,./|_-]{{1,5}}{_WORD}\b)"
+_SAID_WORD = f"(?:{'|'.join(_SAID)})"
+_MAY_HIDE = re.compile(
+    rf"\d|@|(?i:\bdot\b)|[A-Za-z0-9+/]{{16}}|[\u2070-\u2089\u2460-\u2473\u24ea]|(?i:\b{_SAID_WORD}[\s,./|_-]{{1,5}}{_SAID_WORD}\b)"
 )
-"""Without any of these there is nothing that somebody could have hidden."""
-_COUNTED = re.compile(rf"(?i)(?<!\w)(?:{_WORD}|\d{{1,4}})(?:[\s,./|_-]{{1,5}}(?:{_WORD}|\d{{1,4}})){{6,40}}(?!\w)")
+"""A text without any of these goes through no step of `_HIDDEN`."""
+_COUNTED = re.compile(
+    rf"(?i)(?<!\w)(?:{_SAID_WORD}|\d{{1,4}})(?:[\s,./|_-]{{1,5}}(?:{_SAID_WORD}|\d{{1,4}})){{6,40}}(?!\w)"
+)
 _TOP_LEVEL = "com|org|net|edu|gov|info|io|ai|app|dev|de|fr|es|it|nl|uk|us|eu|ch|at|se|pl|ru|jp"
 _ENDING = re.compile(rf"(?i)\sdot\s(?:{_TOP_LEVEL})(?!\w)|@[\w.-]{{1,60}}\.[a-z]")
 _SAID_SIGN = re.compile(
-    rf"(?i)[^\S\n]{{1,2}}{_WORD}(?:[^\S\n]{{1,2}}{_WORD}){{0,8}}(?!\w)(?:[^\S\n]{{1,2}}(?!at\b|dot\b)(?=[\w@]))?"
+    rf"(?i)[^\S\n]{{1,2}}{_SAID_WORD}(?:[^\S\n]{{1,2}}{_SAID_WORD}){{0,8}}(?!\w)(?:[^\S\n]{{1,2}}(?!at\b|dot\b)(?=[\w@]))?"
 )
 SPELT_CHARACTERS_MAX = 100
 """How far before its last part a spelt-out e-mail address is looked for."""
@@ -351,7 +364,7 @@ def _in_words(text: str) -> Parts:
             found.append((*each.span(), plain))
     for each in _ENDING.finditer(text):
         start = max(0, each.start() - SPELT_CHARACTERS_MAX)
-        found += [(*sign.span(), _signs(sign.group())) for sign in _SAID_SIGN.finditer(text, start, each.end())]
+        found += [(*said.span(), _signs(said.group())) for said in _SAID_SIGN.finditer(text, start, each.end())]
     return _changes(text, found)
 
 
@@ -403,6 +416,9 @@ _HIDDEN: dict[Step, tuple[re.Pattern[str], ...]] = {
     _joined: (_BETWEEN,),
     _backwards: (_BACKWARDS,),
 }
-"""Ways of hiding, in the order in which they are undone, and the patterns of which one matches where they were used."""
+"""Ways of hiding, in the order in which they are undone, and the patterns of which one matches where they were used.
+
+They are undone only where `_MAY_HIDE` matches, too.
+"""
 _STEPS = {_escapes: (_SIGN,), _marks: (_MARKS, _ENCLOSED), _decoded: (_BASE64,)} | _HIDDEN
-"""All steps."""
+"""All steps; only the steps of which a pattern matches in a text are tried on it."""

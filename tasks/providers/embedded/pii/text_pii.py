@@ -200,7 +200,7 @@ class PatternsAndNames:
 
     def _find(self, known: Sequence[Reading], formed: Sequence[PiiSpan]) -> list[PiiSpan]:
         """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
-        unmarked = [reading for reading in known if not reading.sure][-1]
+        unmarked = [reading for reading in known if not reading.strict][-1]
         sure = [span for span in formed if span.confidence > SHAPED]
         said, line = unmarked.text, in_one_line(unmarked)
         names = [*introduced(said), *self._names.find_names(said), *titled(said)]
