@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
 ITEMS = {
@@ -45,6 +46,21 @@ def test_every_figure_and_table_of_the_papers_has_a_row():
     expected = {(paper, number) for paper, numbers in ITEMS.items() for number in numbers}
     assert set(named) == expected
     assert [each for each, count in named.items() if count > 1] == [("VA Fig.", 21)]  # of four panels
+
+
+MADE = ("From logs, by one command", "By other commands")
+
+
+def test_the_page_says_how_many_figures_and_tables_commands_make():
+    made = {each for heading in MADE for row in _rows(heading) for each in _named(row[0])}
+    (count, total) = re.search(r"Commands make (\d+) of their (\d+) figures and tables", PAGE).groups()
+    assert (int(count), int(total)) == (len(made), sum(map(len, ITEMS.values())))
+
+
+@pytest.mark.parametrize("command", sorted({row[1].strip("`") for row in _rows("By other commands")}))
+def test_every_command_of_the_second_table_is_there(curate, command):
+    status, out, err = curate(*command.split()[1:], "--help")
+    assert (status, err) == (0, "") and f"Usage: {command} " in " ".join(out.split())
 
 
 def test_the_command_of_the_page_writes_every_file_with_its_columns(curated, curate, tmp_path):
