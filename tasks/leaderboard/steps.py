@@ -47,9 +47,10 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     all votes (`StoredTables`).
     """
     store = Store.open(settings.store)
+    every = pl.DataFrame()
     if release is None:
         every = rated_battles(store, versions, named=True)
-    else:
+    elif (release / "battle").is_dir():  # a benchmark alone has none
         every = read_battles(release / "battle", True, True)
     if every.is_empty():
         for name in (*STORED, "bench_agreement"):

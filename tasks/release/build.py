@@ -119,16 +119,23 @@ def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     names = (_below(path, folder) for path in others)
     yield from (f"{name}: no release has it" for name in names if not _ADDED_BY_THE_HUB.fullmatch(name))
     if present == manifest.files:
-        yield from (problem for config in CONFIGS for problem in _wrong_numbering(config, present))
+        yield from (
+            problem for config in CONFIGS for problem in _wrong_numbering(config, present, manifest.counts[config])
+        )
 
 
 def _below(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _wrong_numbering(config: str, present: Iterable[str]) -> Iterator[str]:
-    """A problem when shards are not numbered from 0 to the count in their names, because one was renamed or removed."""
+def _wrong_numbering(config: str, present: Iterable[str], rows: int) -> Iterator[str]:
+    """A problem when shards are not numbered from 0 to the count in their names, because one was renamed or removed.
+
+    A configuration without rows may have none.
+    """
     names = [name for name in present if name.startswith(f"{config}/data/train-")]
+    if not names and not rows:
+        return
     shards = max(1, len(names))
     expected = {f"{config}/data/train-{number:05d}-of-{shards:05d}.parquet" for number in range(shards)}
     if set(names) != expected:

@@ -28,6 +28,7 @@ from tasks.release.registered import (
     Stated,
     Unsealed,
     board_csv,
+    is_benchmark_alone,
     path_in_release,
     read_released,
     write_table,
@@ -116,8 +117,9 @@ class MapFile:
 def wrong_points(release: OpenRelease) -> Iterator[str]:
     """Problems of the map: it cannot be read, or has other rows or topics than the shards."""
     folder = release.folder
+    has_map = (folder / MAP).is_file() or not is_benchmark_alone(folder)
     try:
-        points = list(sound_groups(folder / MAP))
+        points = list(sound_groups(folder / MAP)) if has_map else []
     except READ_ERRORS as error:
         yield f"{MAP}: it is missing, or its pages cannot be read ({type(error).__name__})"
         return
@@ -184,7 +186,8 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
 
 
 def _write_boards(unsealed: Unsealed) -> Stated:
-    write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
+    if not is_benchmark_alone(unsealed.folder):
+        write_leaderboards(unsealed.store.read("ratings"), unsealed.folder)
     return Stated()
 
 

@@ -17,7 +17,7 @@ from schemas.policy import Linkage, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
-from tasks.release.registered import CardSection, OpenRelease, ReleasePart
+from tasks.release.registered import CardSection, OpenRelease, ReleasePart, is_benchmark_alone, read_released
 from tasks.release.shards import shard_files
 from tasks.runtime.untrusted import markdown_text, parse_yaml, yaml_text
 from tasks.storage.parquet import read_parquet_groups, together
@@ -29,6 +29,7 @@ PEOPLE = {"chat": "user_id", "battle": "judge"}
 MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
 _SPOKEN = {"chat": "conversation", "battle": "conversation_a"}
 FEW_ROWS = 5
+_PATH = pl.element().struct.field("path")
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
 _UNITS = {"hour": "1h", "day": "1d", "month": "1mo"}
 
@@ -117,14 +118,18 @@ def _counted(rows: pl.DataFrame) -> dict[str, int]:
 def _categories(folder: Path, _: int) -> str:
     """A line for each category and vote: rows that have it, of those where it is known."""
     told: dict[str, dict[str, str]] = {}
+    alone = is_benchmark_alone(folder)
     votes = pl.Series("winner", [], pl.String)
     for config, row in CONFIGS.items():
         rows = _columns(folder, config, ["categories", *({"winner"} & {*row.model_fields})])
         votes = rows.get_column("winner", default=votes)
         for tag in rows["categories"].struct.unnest() if rows.height else ():
-            told.setdefault(tag.name, {})[config] = f"{tag.sum():,} of {tag.count():,}"
+            if tag.sum() or not alone:
+                told.setdefault(tag.name, {})[config] = f"{tag.sum():,} of {tag.count():,}"
     for winner, count in votes.value_counts(name="votes").sort("winner").iter_rows():
         told[f"vote: {winner}"] = {"battle": f"{count:,}"}
+    if alone and not told:
+        return ""
     shown = [config for config in CONFIGS if any(config in counts for counts in told.values())]
     lines = [f"| {name} | {' | '.join(counts.get(config, '') for config in shown)} |" for name, counts in told.items()]
     return f"""{CATEGORIES}
@@ -166,21 +171,23 @@ def dataset_card(
     statistics: Mapping[str, tuple[str, ...]],
     bench: Mapping[str, Sequence[Mapping[str, Any]]],
     sections: str = "",
+    benchmarks: Sequence[str] = (),
 ) -> str:
     """README.md of a release.
 
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
-    bench_agreement. `sections`: those that only some releases have.
+    bench_agreement. `sections`: those that only some releases have. `benchmarks`: `benchmark_names`.
     """
     policy = Policy.model_validate(manifest.policy)
     texts = reason_texts(policy)
     schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
         TEMPLATE,
-        front_matter=front_matter(about_release(manifest)),
+        front_matter=front_matter(about_release(manifest, benchmarks)),
+        benchmarks=[markdown_text(name) for name in benchmarks],
         manifest=manifest,
         funnel=funnel,
-        statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED if config in schemas],
+        statistics=[(dataset_name(config), *statistics[config]) for config in schemas if config in statistics],
         bench=bench,
         sections=sections,
         schemas={name: described_columns(row) for name, row in schemas.items()},
@@ -206,16 +213,38 @@ def _named_versions(policy: Policy) -> Iterator[list[str]]:
         yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN for each in told)]
 
 
-def about_release(manifest: Manifest) -> dict[str, Any]:
-    """The front matter of a card."""
+def about_release(manifest: Manifest, benchmarks: Sequence[str] = ()) -> dict[str, Any]:
+    """The front matter of a card. `benchmarks`: `benchmark_names`."""
+    name, tags = "Vision arena conversations", ["arena", "human-preference", "vision-language"]
+    rows = manifest.counts["chat"] + manifest.counts["battle"]
+    if benchmarks:
+        name, tags, rows = f"Benchmark {' and '.join(benchmarks)}", ["vision-language"], manifest.counts["bench"]
     return {
-        "pretty_name": "Vision arena conversations",
+        "pretty_name": name,
         "license": manifest.policy.get("licence") or "other",
         "task_categories": ["image-text-to-text", "visual-question-answering"],
-        "tags": ["arena", "human-preference", "vision-language"],
-        "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
+        "tags": tags,
+        "size_categories": [size_category(rows)],
         "configs": data_files(manifest.counts),
     }
+
+
+def benchmark_names(folder: Path) -> list[str]:
+    """Names of the benchmarks that a release consists of, sorted; none for a release with conversations or votes."""
+    if not is_benchmark_alone(folder):
+        return []
+    items = [read_released(folder, table) for table in ("written", "generated")]
+    return sorted({name for rows in items if rows is not None for name in rows["bench"]})
+
+
+def benchmark_cells(folder: Path) -> dict[str, tuple[str, ...]]:
+    """`bench` -> cells of its row in the statistics table, for a release that is a benchmark alone; else none."""
+    if not is_benchmark_alone(folder):
+        return {}
+    rows = _columns(folder, "bench", ["images.list.element.path"], pl.col("images").list.eval(_PATH))
+    images = rows["images"].explode().drop_nulls().n_unique()
+    unique = _mean(100 * images, rows.height, 1)
+    return {"bench": (f"{rows.height:,}", *[UNKNOWN] * 3, f"{images:,}", unique, "1.00", *[UNKNOWN] * 2, "no")}
 
 
 def card_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> str:

@@ -67,10 +67,11 @@ def diff_releases(
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     reasons: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     for config in CONFIGS:
-        schemas = (read_parquet_schema(shard_files(each, config)[0]) for each in (old, new))
-        breaking, came = _columns(config, *schemas)
-        schema_changes += breaking + came
-        breaks += breaking
+        if shard_files(old, config) and shard_files(new, config):
+            schemas = (read_parquet_schema(shard_files(each, config)[0]) for each in (old, new))
+            breaking, came = _columns(config, *schemas)
+            schema_changes += breaking + came
+            breaks += breaking
         compared = _Compared(config, shard_files(old, config), shard_files(new, config))
         if same := compared.counts["same"]:
             rows[f"{config} same"] = same
@@ -155,7 +156,8 @@ class _Compared:
         shared = held[0].keys() & held[1].keys()
         sides = [[path for place, path in of.items() if place not in shared] for of in held]
         names = [[{*read_parquet_schema(path).names} for path in paths[:1]] for paths in sides]
-        both = sorted(set.intersection(*names[0], *names[1]) - {KEYS[config]}) if names[0] or names[1] else ["images"]
+        of_sides = [*names[0], *names[1]]
+        both = sorted(set.intersection(*of_sides) - {KEYS[config]}) if of_sides else ["images"]
         self._columns = both
         key = KEYS[config]
         old_digests, new_digests = (pl.concat(_digests(paths, config, both)) for paths in sides)

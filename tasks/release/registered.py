@@ -238,6 +238,14 @@ def read_released(folder: Path, table: str) -> pl.DataFrame | None:
     return pl.concat(read_parquet_groups(path)) if path.is_file() else None
 
 
+def is_benchmark_alone(folder: Path) -> bool:
+    """Whether a release has prompts of `bench` and no shard of another configuration: written or generated items alone.
+
+    Releases of before layout 10 have shards without rows, so they are none of these.
+    """
+    return {config for config in CONFIGS if any((folder / config / "data").glob("train-*.parquet"))} == {"bench"}
+
+
 def changed_items(old: Path, new: Path, table: str, about: Iterable[str]) -> Iterator[str]:
     """One sentence when rows of both releases about the same prompts differ; nothing when a release has none.
 

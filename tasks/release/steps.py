@@ -34,14 +34,23 @@ from tasks.release.build import (
 from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.checks.names import NamesFound
 from tasks.release.contents import ImageLists, declared_columns, identifiers_in_files
-from tasks.release.core_parts import CORE_PARTS, MapFile
-from tasks.release.dataset_card import COMPARED, Statistics, card_sections, dataset_card
+from tasks.release.core_parts import CORE_PARTS, MAP, MapFile
+from tasks.release.dataset_card import (
+    COMPARED,
+    Statistics,
+    benchmark_cells,
+    benchmark_names,
+    card_sections,
+    configs_with_rows,
+    dataset_card,
+)
 from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed
 from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
 from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
+from tasks.storage.parquet import parquet_rows
 from tasks.storage.queries.bench import bench_evidence, fit_in_use
 from tasks.storage.queries.conversation_features import Tallies
 from tasks.storage.queries.released import (
@@ -198,10 +207,21 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
             made = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
             shards |= {path.relative_to(staging).as_posix(): key for path, key in made.items() if key}
     names.require_none(store)
+    if len(items) and configs_with_rows(counts) == ["bench"]:
+        shards = {name: key for name, key in shards.items() if name.startswith("bench/")}
+        _without_empty_files(staging)
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     listed = {config: found.hexdigest() for config, found in shown.items()}
     return Built(staging, counts, cells, listed, shards, tallies, earlier)
+
+
+def _without_empty_files(staging: Path) -> None:
+    """Remove the files without rows of a release that is a benchmark alone (`is_benchmark_alone`)."""
+    for config in {*CONFIGS} - {"bench"}:
+        shutil.rmtree(staging / config)
+    if not parquet_rows(staging / MAP):
+        shutil.rmtree((staging / MAP).parent)
 
 
 def _expected(store: Store) -> dict[str, int]:
@@ -227,7 +247,8 @@ def seal_release(
     judge = next((each.judge for each in told if each.judge), {})
     manifest = manifest.model_copy(update={"judge": judge})
     sections = card_sections(staging, built.counts["bench"], made_of)
-    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)
+    cells, names = built.statistics | benchmark_cells(staging), benchmark_names(staging)
+    card = dataset_card(manifest, gone, cells, bench_evidence(store), sections, names)
     (staging / "README.md").write_text(card, encoding="utf-8")
     manifest = manifest.model_copy(update={"files": released_files(staging)})
     write_manifest(manifest, staging)

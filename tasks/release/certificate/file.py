@@ -35,9 +35,9 @@ def _write(unsealed: Unsealed) -> Stated:
     from tasks.release.certificate.numbers import certificate_of, rounded  # imported late: the explorer needs no scipy
 
     files = sorted((unsealed.folder / "battle").rglob("*.parquet"))
-    released = pl.concat(pl.read_parquet(path, columns=["model_a", "model_b"]) for path in files)
-    if released.is_empty():
+    if not unsealed.counts["battle"]:
         return Stated()
+    released = pl.concat(pl.read_parquet(path, columns=["model_a", "model_b"]) for path in files)
     gone = _off_the_board(unsealed.store, pl.concat([*released]).unique())
     votes = tables_of(unsealed.folder, unsealed.settings, unsealed.policy).whole
     made = certificate_of(unsealed.folder, votes, gone, _dropped(unsealed.store))

@@ -26,6 +26,7 @@ from tasks.release.registered import (
     Stated,
     Unsealed,
     board_csv,
+    is_benchmark_alone,
     path_in_release,
     read_released,
     write_table,
@@ -195,14 +196,16 @@ _SHOWN_MAX = 15
 
 
 def _write(unsealed: Unsealed) -> Stated:
-    write_table(unsealed.folder, VOTE_CHECKS, unsealed.store.read("vote_checks"))
+    if not is_benchmark_alone(unsealed.folder):
+        write_table(unsealed.folder, VOTE_CHECKS, unsealed.store.read("vote_checks"))
     return Stated()
 
 
 def _wrong(release: OpenRelease) -> Iterator[str]:
     """Problems of the table: it is missing, is not what the votes give, or differs from its CSV file."""
     path = release.folder / path_in_release(VOTE_CHECKS)
-    if not path.is_file() and release.manifest.layout < SUSPECTS_SINCE:
+    is_old = release.manifest.layout < SUSPECTS_SINCE
+    if not path.is_file() and (is_old or is_benchmark_alone(release.folder)):
         return
     try:
         (told,) = read_parquet_groups(path)

@@ -16,6 +16,8 @@ from tasks.release.dataset_card import (
     TEMPLATE,
     UNKNOWN,
     about_release,
+    benchmark_cells,
+    benchmark_names,
     card_sections,
     configs_with_rows,
     dataset_card,
@@ -43,10 +45,11 @@ def wrong_card(release: OpenRelease, statistics: Cells, parts: Sequence[ReleaseP
     """Problems of the card. `statistics`: those of the rows."""
     card, manifest = (release.folder / CARD).read_text(encoding="utf-8"), release.manifest
     sections = card_sections(release.folder, manifest.counts["bench"], parts)
-    problems = [*_numbers(card, manifest, statistics), *_sentences(card, manifest)]
+    names, statistics = benchmark_names(release.folder), {**statistics, **benchmark_cells(release.folder)}
+    problems = [*_numbers(card, manifest, statistics), *_sentences(card, manifest, names)]
     problems += wrong_sections(card, sections, parts, manifest.layout)
     no_bench = dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ())
-    ours = dataset_card(manifest, Funnel.model_validate(manifest.funnel), statistics, no_bench, sections)
+    ours = dataset_card(manifest, Funnel.model_validate(manifest.funnel), statistics, no_bench, sections, names)
     problems = problems or [*_active_lines(card, ours)]
     if manifest.layout < MADE_AGAIN_SINCE:
         return problems
@@ -90,19 +93,25 @@ def _numbers(card: str, manifest: Manifest, statistics: Cells) -> Iterator[str]:
         yield f"{CARD}: where the log lines went is not what the manifest says"
 
 
-def _sentences(card: str, manifest: Manifest) -> Iterator[str]:
-    """Problems of the card's sentences that differ from the manifest."""
+def _sentences(card: str, manifest: Manifest, benchmarks: Sequence[str]) -> Iterator[str]:
+    """Problems of the card's sentences that differ from the manifest. `benchmarks`: `benchmark_names`."""
     flowing = " ".join(card.split())
     notice = "**Built with embedded stand-ins**"
     stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
     lines = [(name, *line.model_dump().values()) for name, of in manifest.embedded_figures.items() for line in of]
     figures = [" ".join(f"| {' | '.join(line)} |".split()) for line in lines]
     expected = {
-        "the version": f" Version {manifest.version} of an arena dataset",
-        "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",
+        "the version": f" Version {manifest.version} of {'the benchmark' if benchmarks else 'an arena dataset'}",
         "the policy": f"the policy `{manifest.policy['name']}` ({manifest.policy_hash})",
-        "what was withheld": f" {manifest.counts['withheld_for_bench']:,} kept conversations are not in `chat`",
     }
+    if benchmarks:
+        named = " and ".join(map(markdown_text, benchmarks))
+        expected |= {"its title": f"# Benchmark {named} ", "its name": f" {named}, made by `arena-curation`"}
+    else:
+        expected |= {
+            "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",
+            "what was withheld": f" {manifest.counts['withheld_for_bench']:,} kept conversations are not in `chat`",
+        }
     if contact := markdown_text(str(manifest.policy.get("contact") or "")):
         expected["the address for removals"] = f"Write to {contact} with"
     if line := unmeasured_line(manifest):
@@ -118,7 +127,7 @@ def _sentences(card: str, manifest: Manifest) -> Iterator[str]:
         about, _ = split_card(card)
     except ValueError:
         about = {}
-    if about != about_release(manifest):
+    if about != about_release(manifest, benchmarks):
         yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
 
 

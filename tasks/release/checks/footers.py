@@ -55,6 +55,7 @@ def wrong_footers(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def check_shards(folder: Path, manifest: Manifest) -> None:
     """Raises BadInput where a configuration has no shards, or a table cannot be read or has other rows than it says."""
-    lacking = (f"{config} cannot be read" for config in CONFIGS if not shard_files(folder, config))
+    with_rows = [config for config in CONFIGS if manifest.counts[config]]
+    lacking = (f"{config} cannot be read" for config in with_rows if not shard_files(folder, config))
     if problem := next(chain(lacking, wrong_footers(folder, manifest)), None):
         raise BadInput(f"{str(folder)!r}: {problem}; `curate verify` says what is wrong with it")

@@ -95,6 +95,35 @@ def test_accuracy_by_slice_alignment_and_audit_are_on_its_boards_card_and_report
         assert (release / f"report/figures/generated_{key}.svg").is_file()
 
 
+def test_the_card_speaks_of_a_benchmark_and_no_file_is_of_conversations_or_votes(release):
+    card = (release / "README.md").read_text()
+    assert card.startswith("---\npretty_name: Benchmark scenes\n") and "\n# Benchmark scenes\n" in card
+    assert "| **this release, bench** | 5 | – | – | – | 5 | 100.0 | 1.00 | – | – | no |" in card
+    for words in (
+        "Vision arena conversations",
+        "raw logs",
+        "drawn uniformly",
+        "## Categories",
+        "kept conversations",
+        "user_id",
+    ):
+        assert words not in card, words
+    tables = {path.relative_to(release).as_posix(): pl.read_parquet(path) for path in release.rglob("*.parquet")}
+    assert [name for name, rows in tables.items() if rows.is_empty()] == []
+    assert {name.partition("/")[0] for name in tables} == {"bench", "generated", "leaderboard"}
+
+
+def test_a_benchmark_under_another_name_or_with_another_row_in_the_table_does_not_verify(release, tmp_path):
+    for number, (old, new) in enumerate(
+        (("# Benchmark scenes", "# Benchmark faces"), ("bench** | 5 |", "bench** | 500 |"), ("scenes\nlic", "x\nlic"))
+    ):
+        own = Path(shutil.copytree(release, tmp_path / str(number)))
+        text = (own / "README.md").read_text()
+        assert text.count(old) == 1
+        add_file(own, "README.md", text.replace(old, new).encode())
+        assert any("README.md" in problem for problem in problems_of(own)), old
+
+
 def test_an_impossible_board_does_not_verify(release, tmp_path):
     manifest = Manifest.model_validate_json((release / "manifest.json").read_text())
     path = tmp_path / "leaderboard/generated/accuracy.parquet"
@@ -109,8 +138,7 @@ def test_an_impossible_board_does_not_verify(release, tmp_path):
 
 def test_a_release_of_an_earlier_version_which_declares_no_such_tables_stays_whole(release, tmp_path):
     own = Path(shutil.copytree(release, tmp_path / "own"))
-    for name in ("generated", "integrity"):
-        shutil.rmtree(own / "leaderboard" / name)
+    shutil.rmtree(own / "leaderboard")
     card = (own / "README.md").read_text()
     start = card.index(GENERATED_BOARDS.section.title)
     (own / "README.md").write_text(card[:start] + card[card.index("\n## ", start) + 1 :])
@@ -130,7 +158,7 @@ def test_its_stand_ins_and_prompts_are_in_bench_and_manifest_with_options_and_ke
     for name, row in rows.items():
         assert (row["key"], row["options"], row["aspect"]) == (items[name].key, items[name].options, items[name].aspect)
         assert row["description"] and row["capability"] == "spatial" and 0.8 <= row["alignment"] <= 1
-    assert pl.read_parquet(release / "chat" / "data" / "*.parquet").is_empty(), "not even the one that is left out"
+    assert not (release / "chat").exists(), "not even the one that is left out"
     assert problems_of(release, store) == []
 
 
