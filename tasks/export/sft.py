@@ -159,6 +159,8 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
             found.append(compact(group.filter(taken).select(*_COLUMNS, "language")))
+    if not found:
+        raise BadInput(f"{str(release)!r} has no conversation: its chat has no rows, so there is nothing to train on")
     chat = pl.concat(found)
     if selection.language is None:
         return chat.drop("language")

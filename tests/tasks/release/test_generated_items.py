@@ -124,6 +124,14 @@ def test_a_benchmark_under_another_name_or_with_another_row_in_the_table_does_no
         assert any("README.md" in problem for problem in problems_of(own)), old
 
 
+def test_what_needs_conversations_or_votes_refuses_a_benchmark_in_one_line(release, refused, tmp_path):
+    assert "has no conversation" in refused("export", "sft", release, "--out", tmp_path / "sft")
+    assert "none of its 0 votes is a preference" in refused(
+        "export", "preferences", release, "--out", tmp_path / "pairs"
+    )
+    assert "does not exist" in refused("rate", release)
+
+
 def test_an_impossible_board_does_not_verify(release, tmp_path):
     manifest = Manifest.model_validate_json((release / "manifest.json").read_text())
     path = tmp_path / "leaderboard/generated/accuracy.parquet"
