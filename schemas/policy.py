@@ -1,6 +1,7 @@
 """A policy: which signals drop, redact, tag or hold an item, and what a missing signal means."""
 
 import hashlib
+import re
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from ipaddress import ip_address
@@ -308,7 +309,11 @@ class Policy(Row):
     licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")
     """Licence of the release, by its name on the Hub, such as cc-by-4.0; null while none is chosen."""
     contact: str | None = Field(default=None, min_length=3, max_length=200)
-    """Contact for removal requests, shown in the dataset card; null for the publisher."""
+    """Contact for reports and removal requests, shown in the dataset card; null for the publisher."""
+    publisher: str | None = Field(default=None, min_length=2, max_length=200)
+    """Who publishes the release, as citations name them; null while nobody is named."""
+    homepage: str | None = Field(default=None, max_length=200)
+    """Address of the release's page, such as that of its repository on the Hub; null for none."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
     near_images: NearImages = NearImages()
@@ -358,6 +363,13 @@ class Policy(Row):
             raise ValueError("release_thinking: thinking is not redacted; leave it out, or let rules drop messages")
         return self
 
+    @field_validator("homepage")
+    @classmethod
+    def _check_homepage(cls, homepage: str | None) -> str | None:
+        if homepage is not None and not re.fullmatch(r"https?://[^\s<>\"\\]+", homepage):
+            raise ValueError("must be an address such as https://huggingface.co/datasets/ORG/NAME")
+        return homepage
+
     @field_validator("banned_users")
     @classmethod
     def _no_address(cls, users: list[str]) -> list[str]:
@@ -390,7 +402,9 @@ def policy_hash(policy: Policy, as_given: bool = False) -> str:
     """
     added_later = ("generated", "linkage", "open_models", "votes", "release_thinking")
     unset = (key for key in added_later if getattr(policy, key) == Policy.model_fields[key].default)
-    left_out: dict[str, Any] = dict.fromkeys(("about", "drift", "licence", "contact", "models", *unset), True)
+    left_out: dict[str, Any] = dict.fromkeys(
+        ("about", "drift", "licence", "contact", "publisher", "homepage", "models", *unset), True
+    )
     if not any(rule.models for rule in policy.rules):  # as before rules could tell models
         left_out["rules"] = {"__all__": {"models"}}
     return hashlib.sha256(policy.model_dump_json(exclude=left_out, exclude_unset=as_given).encode()).hexdigest()[:12]

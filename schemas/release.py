@@ -414,6 +414,8 @@ class Manifest(Row):
     """Columns of every configuration, of `leaderboard`, of tables in `leaderboard/judge`, and of `topics`, the map."""
     images: dict[str, str]
     """Configuration -> SHA-256 of the image ids of all rows."""
+    languages: dict[str, int] = {}
+    """English name of a language -> rows of `chat` and `battle` in it; rows of an unknown language are left out."""
     judge: dict[str, str] = {}
     """Whose verdicts the judge's board is of: judge, judge_version, protocol, baseline, draw; empty without a board."""
     seal: str | None = None

@@ -1,21 +1,26 @@
 """Changes a release on disk and updates its checksums, as someone who hides a change would."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.release import Manifest
 from tasks.providers.embedded_figures import stated
 from tasks.release.build import released_files, seal
 from tasks.release.checks.card import wrong_sections
 from tasks.release.contents import declared_columns, schema_of_layout
-from tasks.release.dataset_card import card_sections
-from tasks.release.registered import RELEASED_TABLES, ReleasePart
+from tasks.release.core_parts import CORE_PARTS
+from tasks.release.dataset_card import card_sections, front_matter, split_card
+from tasks.release.registered import RELEASED_TABLES, ReleasePart, stated_files
 from tasks.release.shards import LAYOUT, feature_schema, features_of
+from tasks.release.verify import LANGUAGES_SINCE
 from tests.small_store import manifest_of
 
 CHAT = "chat/data/train-00000-of-00001.parquet"
@@ -25,15 +30,29 @@ FAILURES = "failures/data/train-00000-of-00001.parquet"
 Rows = list[dict[str, Any]]
 
 
-def write_manifest(release: Path, **changes: object) -> None:
-    """Change values of the manifest and update its seal."""
+def write_manifest(release: Path, restate: bool = True, **changes: object) -> None:
+    """Change values of the manifest and update its seal; with `restate`, also the files that say what it says."""
     changed = manifest_of(release) | changes
+    if restate:
+        restated(release, changed)
     (release / "manifest.json").write_text(json.dumps(changed | {"seal": seal(changed)}))
 
 
-def reseal(release: Path) -> None:
+def restated(release: Path, changed: dict[str, Any]) -> None:
+    """Write the files that say what the manifest says, where they are there and the manifest can be read."""
+    with suppress(ValueError, KeyError, TypeError):
+        manifest = Manifest.model_validate({**changed, "seal": None})
+        for file in stated_files(CORE_PARTS):
+            path = release / file.path
+            if path.is_file() and file.path in changed["files"]:
+                path.write_text(file.text(manifest), encoding="utf-8")
+                content = path.read_bytes()
+                changed["files"][file.path] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def reseal(release: Path, restate: bool = True) -> None:
     """Update the checksums of all files."""
-    write_manifest(release, files={name: file.model_dump() for name, file in released_files(release).items()})
+    write_manifest(release, restate, files={name: file.model_dump() for name, file in released_files(release).items()})
 
 
 def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
@@ -60,6 +79,15 @@ def as_of_layout(release: Path, layout: int) -> None:
     card = release / "README.md"
     lines = card.read_text(encoding="utf-8").splitlines(keepends=True)
     card.write_text("".join(line for line in lines if line.partition(" |")[0].removeprefix("| ") not in later), "utf-8")
+    for file in stated_files(CORE_PARTS):
+        if file.since_layout > layout:
+            (release / file.path).unlink(missing_ok=True)
+    if layout < LANGUAGES_SINCE:
+        text = card.read_text(encoding="utf-8")
+        about, rest = split_card(text)
+        about.pop("language", None)
+        card.write_text(front_matter(about) + rest, encoding="utf-8")
+        write_manifest(release, languages={})
     reseal(release)
     write_manifest(release, columns=declared, layout=layout)
 

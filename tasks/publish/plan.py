@@ -20,6 +20,8 @@ from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous
 from tasks.release.build import (
     CARD,
+    CITATION,
+    CROISSANT,
     MANIFEST,
     MANIFEST_DIGITS,
     SITE,
@@ -28,6 +30,7 @@ from tasks.release.build import (
     manifest_sha256,
     write_list,
 )
+from tasks.release.croissant import croissant_of_config
 from tasks.release.dataset_card import configs_with_rows, front_matter, split_card
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched, read_manifest
@@ -156,7 +159,8 @@ def _of_config(names: set[str], config: str) -> dict[str, str]:
     """Path in the repository -> file of the release, for one configuration; battle has what is for all."""
     own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
     shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
-    return dict(sorted((own | shared | {CARD: CARD, MANIFEST: MANIFEST}).items()))
+    about = {name: name for name in (CARD, MANIFEST, CROISSANT, CITATION) if name in names}
+    return dict(sorted((own | shared | about).items()))
 
 
 def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[str, str]) -> RepoUpload:
@@ -168,8 +172,11 @@ def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[s
 def of_config(content: str, path: str, config: str) -> str:
     """A file of the release as it stands in the repository of one configuration, whose folder is its root.
 
-    The card's front matter and the paths in the files for other runners are changed, nothing else.
+    The card's front matter, what the Croissant file describes and the paths in the files for other runners are changed,
+    nothing else.
     """
+    if path == CROISSANT:
+        return croissant_of_config(content, config)
     return card_of_config(content, config) if path == CARD else content.replace(f"{config}/", "")
 
 

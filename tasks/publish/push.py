@@ -15,7 +15,7 @@ from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.hub import KIND, WITHDRAWN_CARD, Content, Remote, commit_title, digest, require_ours, require_write
 from tasks.publish.plan import check_name, managed, of_config
 from tasks.publish.records import record_commits, record_publication, unfinished
-from tasks.release.build import CARD, MANIFEST, WITHDRAWN, is_site_file
+from tasks.release.build import CARD, CROISSANT, MANIFEST, WITHDRAWN, is_site_file
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
@@ -61,7 +61,8 @@ class Push:
         self._site, self._site_sha256 = site, upload.site
         if len(plan.uploads) > 1:  # a repository of one configuration has its own card
             config = upload.repo.rpartition("-")[2]
-            for path in [CARD, *(path for path in upload.files if path.startswith(_RUNNERS))]:
+            described = [path for path in (CARD, CROISSANT) if path in upload.files]
+            for path in [*described, *(path for path in upload.files if path.startswith(_RUNNERS))]:
                 content = (release / upload.files[path]).read_text(encoding="utf-8")
                 self.files[path] = of_config(content, path, config).encode()
 

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile, SiteFiles
-from tasks.release.registered import RUNNERS, table_paths
+from tasks.release.registered import RUNNERS, StatedFile, table_paths
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.queries.released import attempt_of_day
 from tasks.storage.records import record_paths
@@ -32,13 +32,14 @@ MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
 """Marks a release whose data a takedown removed; it is beside the manifest."""
 CARD = "README.md"
+CROISSANT, CITATION = "croissant.json", "CITATION.cff"
 MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
     "|".join(
         [
             *table_paths(),
-            *map(re.escape, [*RUNNERS, CARD, MANIFEST]),
+            *map(re.escape, [*RUNNERS, CARD, CROISSANT, CITATION, MANIFEST]),
             r"leaderboard/certificate\.(?:json|html)",
             r"report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)",
         ]
@@ -72,6 +73,23 @@ def _described(path: Path) -> ReleasedFile:
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return ReleasedFile(bytes=path.stat().st_size, sha256=digest)
+
+
+def sealed_manifest(manifest: Manifest, folder: Path, stated: Iterable[StatedFile]) -> Manifest:
+    """Write the `stated` files and the manifest with the checksums of all files. Returns the manifest."""
+    stated = list(stated)
+    names = {file.path for file in stated}
+    files = {name: file for name, file in released_files(folder).items() if name not in names}
+    values = manifest.model_copy(update={"files": files}).model_dump(mode="json")
+    described = Manifest.model_validate_json(
+        json.dumps(values, sort_keys=True)
+    )  # keys in the order in which it is read
+    for file in stated:
+        (folder / file.path).write_text(file.text(described), encoding="utf-8")
+    files |= {name: _described(folder / name) for name in names}
+    complete = manifest.model_copy(update={"files": dict(sorted(files.items()))})
+    write_manifest(complete, folder)
+    return complete
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
@@ -288,11 +306,13 @@ def earlier_release(store: Store, layout: int) -> EarlierRelease | None:
 
 
 def place_release(
-    store: Store, staging: Path, version: str, chosen_by_user: bool, earlier: EarlierRelease | None = None
-) -> tuple[str, bool]:
+    store: Store, staging: Path, version: str, chosen_by_user: bool, earlier: EarlierRelease | None = None,
+    stated: Iterable[StatedFile] = (),
+) -> tuple[str, bool]:  # fmt: skip
     """Move a sealed staging folder to `releases/<version>`. Returns the version it got, and whether it is new.
 
-    Files that `earlier` has, too, are taken over from there.
+    `stated`: files that name the version, and are written again where it gets another one. Files that `earlier` has,
+    too, are taken over from there.
 
     If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by
     the user raises ReleaseConflict; a default version gets the next free attempt (`-attempt2`, …).
@@ -311,7 +331,7 @@ def place_release(
                 f"release {version!r} exists with other content; releases are never edited, choose another version"
             )
     if candidate != version:
-        _rename(staging, sealed, candidate)
+        _rename(staging, sealed, candidate, stated)
     _move(store, staging, f"releases/{candidate}", earlier)
     return candidate, True
 
@@ -325,13 +345,12 @@ def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     return rows(a) == rows(b) and a["policy_hash"] == b["policy_hash"]
 
 
-def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
+def _rename(staging: Path, sealed: Mapping[str, Any], version: str, stated: Iterable[StatedFile]) -> None:
     for path in (staging / CARD, staging / "report" / "index.html"):
         if path.exists():
             text = path.read_text(encoding="utf-8")
             path.write_text(text.replace(f"Version {sealed['version']} of ", f"Version {version} of ", 2), "utf-8")
-    manifest = Manifest.model_validate({**sealed, "version": version})
-    write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
+    sealed_manifest(Manifest.model_validate({**sealed, "version": version}), staging, stated)
 
 
 def _move(store: Store, staging: Path, target: str, earlier: EarlierRelease | None) -> None:

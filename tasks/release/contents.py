@@ -163,7 +163,7 @@ _HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{
 _VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]|[A-Z][0-9A-Za-z+/]{7}"
 """Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64."""
 _BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
-_TEXTS = {".md", ".csv", ".html", ".svg"}
+_TEXTS = {".md", ".csv", ".html", ".svg", ".cff"}
 
 
 def identifiers(text: str) -> set[str]:

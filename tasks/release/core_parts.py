@@ -18,7 +18,9 @@ from schemas.release import CONFIGS, KEYS, MapPoint, ReleasedThinking
 from schemas.row import arrow_schema
 from tasks.release.certificate.file import CERTIFICATE_PART
 from tasks.release.checks.boards import CHECKED_VOTES, FRAGILE, unlike_votes
+from tasks.release.citation import CITED
 from tasks.release.contents import READ_ERRORS, forbidden_data, sound_groups, wrong_texts
+from tasks.release.croissant import DESCRIBED
 from tasks.release.dataset_card import ROW_FIGURES
 from tasks.release.registered import (
     RUNNERS,
@@ -299,5 +301,7 @@ CORE_PARTS = (
     ReleasePart(write=_write_runners, wrong=_wrong_runners),
     RELEASED_THINKING,
     *ROW_FIGURES,
+    DESCRIBED,
+    CITED,
 )
 """The parts that every release has."""

@@ -21,6 +21,7 @@ from tasks.release.registered import CardSection, OpenRelease, ReleasePart, is_b
 from tasks.release.shards import shard_files
 from tasks.runtime.untrusted import markdown_text, parse_yaml, yaml_text
 from tasks.storage.parquet import read_parquet_groups, together
+from tasks.storage.queries.conversation_features import language_code
 from tasks.storage.records import reason_texts
 from tasks.storage.tables import frame_of
 
@@ -154,6 +155,18 @@ ROW_FIGURES = (
 """Parts of every release."""
 
 
+TITLE, BENCH_TITLE = "Vision arena conversations", "Vision arena benchmark"
+LIMITS_OF_VOTES = [
+    "`user_id` and `judge` are keyed hashes of network addresses: one person may have several, and several one.",
+    "Ratings of models marked `few_battles`, `only_wins`, `only_losses`, `unbounded` or `separate_group` are "
+    "unreliable.",
+]
+"""Known limits of releases with conversations or votes."""
+KNOWN_LIMITS = (
+    "Near-duplicates are found by perceptual hashes and thumbnails, under some policies also by embeddings; crops and "
+    "larger edits remain.",
+    "Languages and categories are machine-made; null means unknown.",
+)
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""
 UNKNOWN = "–"
@@ -203,6 +216,7 @@ def dataset_card(
         unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
         models=[*_named_versions(policy)],
+        limits=limits_of(manifest),
     )
 
 
@@ -213,15 +227,34 @@ def _named_versions(policy: Policy) -> Iterator[list[str]]:
         yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN for each in told)]
 
 
+def language_codes(manifest: Manifest) -> list[str]:
+    """ISO 639 codes of the languages of the rows, sorted; none in a manifest that does not count them."""
+    return sorted({code for name in manifest.languages if (code := language_code(name))})
+
+
+def title_of(manifest: Manifest) -> str:
+    """What a release holds, as a title: conversations, or a benchmark alone."""
+    counts = manifest.counts
+    return BENCH_TITLE if counts["bench"] and not counts["chat"] + counts["battle"] else TITLE
+
+
+def limits_of(manifest: Manifest) -> list[str]:
+    """The known limits of what a release holds."""
+    of_votes = [] if title_of(manifest) == BENCH_TITLE else LIMITS_OF_VOTES
+    return [*of_votes, *KNOWN_LIMITS]
+
+
 def about_release(manifest: Manifest, benchmarks: Sequence[str] = ()) -> dict[str, Any]:
     """The front matter of a card. `benchmarks`: `benchmark_names`."""
-    name, tags = "Vision arena conversations", ["arena", "human-preference", "vision-language"]
+    name, tags = TITLE, ["arena", "human-preference", "vision-language"]
     rows = manifest.counts["chat"] + manifest.counts["battle"]
     if benchmarks:
         name, tags, rows = f"Benchmark {' and '.join(benchmarks)}", ["vision-language"], manifest.counts["bench"]
+    codes = language_codes(manifest)
     return {
         "pretty_name": name,
         "license": manifest.policy.get("licence") or "other",
+        **({"language": codes} if codes else {}),
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": tags,
         "size_categories": [size_category(rows)],

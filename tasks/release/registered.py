@@ -159,6 +159,16 @@ class CardSection(NamedTuple):
     """Releases of an earlier layout (`Manifest.layout`) may lack it."""
 
 
+class StatedFile(NamedTuple):
+    """A file that says what the manifest says, in the format of another tool."""
+
+    path: str
+    text: Callable[[Manifest], str]
+    """The whole file, from the manifest alone."""
+    since_layout: int
+    """Releases of an earlier layout (`Manifest.layout`) lack it; raised with the layout when the text changes."""
+
+
 class ShownSection(NamedTuple):
     """A section of the page of a benchmark prompt."""
 
@@ -204,6 +214,8 @@ class ReleasePart:
     changed: Callable[[Path, Path], Iterator[str]] = _nothing
     """(folder of the earlier release, of the later one) -> differences in words."""
     section: CardSection | None = None
+    stated: Sequence[StatedFile] = ()
+    """Files that are written once the manifest has all but their own checksums, and compared byte for byte."""
     shown: Callable[[RowsOf], Iterator[ShownSection]] = _nothing
     """Sections of the explorer's page about one prompt of `bench`."""
     boards: Callable[[BoardOf], Iterator[ShownBoard]] = _nothing
@@ -212,6 +224,24 @@ class ReleasePart:
 
 PartsOf = Callable[[OpenRelease], Sequence[ReleasePart]]
 """A release -> the parts that products add to it (`flows/products.py`)."""
+
+
+def stated_files(parts: Sequence[ReleasePart]) -> Iterator[StatedFile]:
+    """The files that say what the manifest says."""
+    for part in parts:
+        yield from part.stated
+
+
+def wrong_stated(release: OpenRelease, parts: Sequence[ReleasePart]) -> Iterator[str]:
+    """A problem for each file that does not say, byte for byte, what this version makes of the manifest."""
+    for file in stated_files(parts):
+        path, too_old = release.folder / file.path, release.manifest.layout < file.since_layout
+        if too_old and path.is_file():
+            yield f"{file.path}: no release of layout {release.manifest.layout} has it"
+        elif not too_old and not path.is_file():
+            yield f"{file.path}: missing"
+        elif not too_old and path.read_bytes() != file.text(release.manifest).encode():
+            yield f"{file.path}: not what the manifest says"
 
 
 def write_table(folder: Path, table: str, rows: pl.DataFrame, stem: str | None = None) -> None:

@@ -27,9 +27,8 @@ from tasks.release.build import (
     checked_version,
     earlier_release,
     place_release,
-    released_files,
+    sealed_manifest,
     staging_folder,
-    write_manifest,
 )
 from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.checks.names import NamesFound
@@ -46,7 +45,7 @@ from tasks.release.dataset_card import (
 )
 from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
-from tasks.release.registered import ReleasePart, Unsealed
+from tasks.release.registered import ReleasePart, Unsealed, stated_files
 from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
 from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
@@ -250,15 +249,17 @@ def seal_release(
     cells, names = built.statistics | benchmark_cells(staging), benchmark_names(staging)
     card = dataset_card(manifest, gone, cells, bench_evidence(store), sections, names)
     (staging / "README.md").write_text(card, encoding="utf-8")
-    manifest = manifest.model_copy(update={"files": released_files(staging)})
-    write_manifest(manifest, staging)
+    manifest = sealed_manifest(manifest, staging, stated_files(made_of))
     if problems := list(identifiers_in_files(staging, manifest)):
         raise UnsafeName(
             f"nothing was released, because a file of it would identify somebody: {problems[0]}; see that models that "
             "answer or judge, reviewers and topics have other names, and run again"
         )
     changed = since_earlier(built.earlier, manifest, staging) if built.earlier else []
-    version, new = place_release(store, staging, manifest.version, settings.release is not None, built.earlier)
+    chosen_by_user = settings.release is not None
+    version, new = place_release(
+        store, staging, manifest.version, chosen_by_user, built.earlier, [*stated_files(made_of)]
+    )
     if built.earlier:
         built.earlier.close()
     counts = manifest.counts | {"new": int(new)}
@@ -325,5 +326,6 @@ def _manifest(
         files={},
         columns=declared_columns(),
         images=built.images,
+        languages=built.tallies.languages(),
         shards=built.shards,
     )

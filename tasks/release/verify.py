@@ -32,7 +32,7 @@ from tasks.release.contents import (
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import COMPARED, Statistics
 from tasks.release.fetched import read_manifest, store_of
-from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of
+from tasks.release.registered import OpenRelease, PartsOf, ReleasePart, table_of, wrong_stated
 from tasks.release.shards import shard_files
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import Advance, progress
@@ -40,6 +40,8 @@ from tasks.storage.parquet import FRAME_BYTES, compact, read_parquet_groups
 from tasks.storage.queries.conversation_features import COUNTED, Tallies
 from tasks.storage.tables import Store
 
+LANGUAGES_SINCE = 10
+"""Manifests of an earlier layout do not count languages."""
 ROWS_ALONE = 2_000
 """Rows of a configuration that processes check only where there are more; starting two takes as long as 500 rows."""
 
@@ -71,12 +73,15 @@ def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> 
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, opened.store), *_unchecked(manifest, made_of)]
         problems += [problem for part in made_of for problem in part.wrong(opened)]
+        problems += wrong_stated(opened, made_of)
     if not problems:
         cells = {config: found.cells() for config, found in rows.statistics.items()}
         others = [config for config, found in rows.images.items() if found.hexdigest() != manifest.images.get(config)]
         problems = [
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
+        if manifest.layout >= LANGUAGES_SINCE and rows.tallies.languages() != manifest.languages:
+            problems.append(f"{MANIFEST}: languages are not those of the rows")
         problems += wrong_card(opened, cells, made_of)
         problems += wrong_report(opened, rows.tallies, tokens_known((folder / CARD).read_text(encoding="utf-8")))
     return problems

@@ -161,6 +161,19 @@ def english_name(code: str | None) -> str:
     return str(name or UNKNOWN)
 
 
+@cache
+def _codes_by_name() -> dict[str, str]:
+    """English name of a language -> its shortest code."""
+    codes = sorted(Locale("en").languages, key=lambda code: (len(code), code), reverse=True)
+    return {english_name(code): code for code in codes}
+
+
+def language_code(name: str) -> str | None:
+    """The code of a language of two or three letters (ISO 639) by its English name; None for one that has none."""
+    code = _codes_by_name().get(name) or _codes_by_name().get(name.partition(" (")[0])
+    return code if code is not None and len(code) <= 3 else None
+
+
 def answers_of(turns: pl.Expr) -> pl.Expr:
     """All answers of a list of messages, as one text; null without a list."""
     said = pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
@@ -237,6 +250,13 @@ class Tallies:
             return pl.DataFrame(schema=empty)
         shown = counts if examples else counts.filter(~pl.col(_EXAMPLE))
         return _summed(shown.drop(_EXAMPLE), columns)
+
+    def languages(self) -> dict[str, int]:
+        """English name of a language -> rows in it, most first; rows of an unknown one are left out."""
+        # A row is one language of one configuration.
+        counts = pl.concat(self.of(config, ("language",)).select("language", "conversations") for config in COUNTED)
+        known = counts.filter(pl.col("language") != UNKNOWN).group_by("language").agg(pl.col("conversations").sum())
+        return dict(known.sort("conversations", "language", descending=[True, False]).iter_rows())
 
     def _sum(self, config: str, columns: tuple[str, ...], found: pl.DataFrame) -> None:
         before = self._counts.get((config, columns))

@@ -74,6 +74,8 @@ def test_every_configuration_has_a_repository_of_its_own(hub, publish, release):
     assert b"config_name: chat" in files["README.md"]
     assert b"path: data/train-*.parquet" in files["README.md"]
     assert b"config_name: battle" not in files["README.md"]
+    assert [records["name"] for records in json.loads(files["croissant.json"])["recordSet"]] == ["chat"]
+    assert files["CITATION.cff"] == contents(release)["CITATION.cff"]
     assert not any(path.startswith(("battle", "bench", "leaderboard")) for path in files)
     assert "leaderboard/overall.csv" in hub.files("org/arena-battle")
     of_bench = hub.files("org/arena-bench")

@@ -19,7 +19,7 @@ from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.prompts import replaced_prompts
 from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
-from tasks.release.build import checked_version, place_release, released_files
+from tasks.release.build import CITATION, CROISSANT, checked_version, place_release, released_files
 from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.steps import build_release
 from tasks.storage.queries.released import mark_decided
@@ -96,6 +96,8 @@ def test_other_content_under_the_default_version_becomes_the_next_one(own_store)
     folder = Path(own_store.at(made[1]))
     assert manifest_of(folder)["version"] == "2024.09.23-attempt2"
     assert "Version 2024.09.23-attempt2 of" in (folder / "README.md").read_text()
+    assert json.loads((folder / CROISSANT).read_text())["version"] == "2024.09.23-attempt2"
+    assert "version: 2024.09.23-attempt2" in (folder / CITATION).read_text()
     assert make_release(own_store).result == made[2]
 
 
