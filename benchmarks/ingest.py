@@ -5,6 +5,9 @@ votes, sort them, then for each: anonymity rule, language of the first prompt, a
 model names and error texts, tokens of every message. It accepts list content, on which upstream crashes, and writes
 nothing. Ours writes tables with every conversation, not only those with votes. The peer runs in one process, ours in
 the default number of processes. Seconds are CPU seconds of whole processes, with imports.
+
+A second row reads chats as WildChat-1M has them, from Parquet; its peer is our own reading of the same chats as lines
+of a log.
 """
 
 import json
@@ -15,11 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pycld2
 
 from benchmarks.timing import write
@@ -101,7 +107,55 @@ def _drawn_text(random: random.Random, words: int) -> str:
     return " ".join(random.choices(_WORDS, k=random.randint(words // 3, 2 * words)))
 
 
+def write_chats(folder: Path, chats: int, seed: int = 0) -> None:
+    """Write the same drawn chats below `folder`: `logs` as a log's lines, `wildchat` as Parquet like WildChat-1M."""
+    logs, table = folder / "logs", folder / "wildchat"
+    for path in (logs, table):
+        path.mkdir(parents=True, exist_ok=True)
+    drawn = random.Random(seed)
+    writer = None
+    with (logs / "2024-06-20-conv.json").open("wb") as stream:
+        for first in range(0, chats, 10_000):
+            rows = []
+            for number in range(first, min(first + 10_000, chats)):
+                state, now = _state(drawn, drawn.choice(_MODELS)), _START + number * 0.4
+                for _ in range(drawn.choice((1, 1, 1, 2, 3, 4))):
+                    question, answer = _drawn_text(drawn, 30), _drawn_text(drawn, 180)
+                    state["messages"] += [["user", question], ["assistant", answer]]
+                ip = f"198.51.{drawn.randrange(256)}.{drawn.randrange(256)}"
+                stream.write(orjson.dumps(_chat(state, now, ip)) + b"\n")
+                rows.append(_wildchat_row(state, now, ip, number))
+            batch = pa.Table.from_pylist(rows)
+            writer = writer or pq.ParquetWriter(table / "train.parquet", batch.schema)
+            writer.write_table(batch)
+    if writer is not None:
+        writer.close()
+
+
+_CATEGORIES = ("harassment", "hate", "self-harm", "sexual", "sexual/minors", "violence")
+
+
+def _wildchat_row(state: dict[str, Any], now: float, ip: str, number: int) -> dict[str, Any]:
+    """A chat with the columns of WildChat-1M (its card on the Hub); moderation has fewer categories."""
+    time = datetime.fromtimestamp(now, UTC)
+    header = {"accept-language": "en-US", "user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+    place = {"country": "France", "state": "Brittany", "hashed_ip": f"{hash(ip) & (2**64 - 1):064x}", "header": header}
+    flags = {"language": "English", "redacted": False, "toxic": False}
+    messages = [
+        {"role": role, "content": content, "timestamp": time, "turn_identifier": number, **flags, **place}
+        for role, content in state["messages"]
+    ]
+    scores = {"categories": dict.fromkeys(_CATEGORIES, False), "category_scores": dict.fromkeys(_CATEGORIES, 0.01)}
+    detoxify = dict.fromkeys(("insult", "obscene", "threat", "toxicity"), 0.01)
+    return {
+        "conversation_hash": state["conv_id"], "model": state["model_name"], "timestamp": time,
+        "conversation": messages, "turn": len(messages) // 2, "openai_moderation": [{**scores, "flagged": False}] * 2,
+        "detoxify_moderation": [detoxify] * len(messages), **flags, **place,
+    }  # fmt: skip
+
+
 LINES, LINES_A_DAY = 100_000, 10_000
+CHATS = 200_000
 _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")
 
 
@@ -138,7 +192,26 @@ def run() -> list[dict[str, Any]]:
         "memory_mb_per_million_lines": round(growth),
     }
     print(json.dumps(row), flush=True)
-    return [row]
+    return [row, _chats_row()]
+
+
+def _chats_row() -> dict[str, Any]:
+    """Measure reading drawn chats from WildChat-like Parquet, and from a log, each in a new process."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_chats(Path(folder), CHATS)
+        taken = {name: _in_new_process(f"b.ingest_once({str(Path(folder, name))!r})") for name in ("logs", "wildchat")}
+    row = {
+        "bench": "ingest: chats of WildChat",
+        "n": CHATS,
+        "ours_s": round(taken["wildchat"].cpu_s, 2),
+        "peer": "our reading of the same chats from logs",
+        "peer_s": round(taken["logs"].cpu_s, 2),
+        "ratio": round(taken["logs"].cpu_s / taken["wildchat"].cpu_s, 2),
+        "wall_ratio": round(taken["logs"].wall_s / taken["wildchat"].wall_s, 2),
+        "memory_mb": round(taken["wildchat"].memory_mb),
+    }
+    print(json.dumps(row), flush=True)
+    return row
 
 
 def _in_new_process(call: str) -> Taken:

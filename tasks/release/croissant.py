@@ -28,6 +28,7 @@ from tasks.release.dataset_card import (
     limits_of,
     title_of,
     unmeasured_line,
+)
 from tasks.release.registered import ReleasePart, StatedFile
 from tasks.storage.records import reason_texts, rule_text
 

@@ -4,10 +4,10 @@ The datasets: VisionArena, WildVision, lmsys-chat-1m and the arena's human prefe
 
 In a chat dataset a row is one conversation, in a battle dataset one vote on two. Rows with `messages` of
 {role, content} or `conversations` of {from, value} have their pictures in the messages, or in `images` beside them;
-optional are `id`, `model`, `user`, `choices` with the answer, and a time in `created`, `created_at` or `timestamp`.
-Images at other addresses are not fetched: their rows keep the text and a missing image. An item, of `curate bench
-collect`, becomes a conversation without an answer; one with a problem, or whose captions are unlike its images in
-number, is rejected.
+requests and answers of APIs become such rows (`_requests`). Optional are `id`, `model`, `user`, `choices` with the
+answer, and a time in `created`, `created_at` or `timestamp`. Images at other addresses are not fetched: their rows keep
+the text and a missing image. An item, of `curate bench collect`, becomes a conversation without an answer; one with a
+problem, or whose captions are unlike its images in number, is rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, messages_of, role_of
 from tasks.ingest.log_line import Place
+from tasks.storage.content_id import text_id
 
 _CHAT = {"model", "conversation"}
 _BATTLE = {"model_a", "model_b", "winner", "conversation_a", "conversation_b"}
@@ -83,16 +84,45 @@ PUBLISHED = (
 )
 
 
+def _requests(row: Row, place: Place) -> list[Row]:
+    """Rows with `messages`, and the answer in `response` or `choices`, of what APIs of models give and take.
+
+    * a list of stored completions, or their messages as a list, as OpenAI's API gives them;
+    * {request, response}, as proxies log them;
+    * a line of a batch: {custom_id, params} of Anthropic or {custom_id, body} of OpenAI, and beside it the `result` or
+      `response` of the same custom_id. A result alone has no question.
+    """
+    messages = row.get("messages")
+    if isinstance(messages, list):
+        return [row]
+    if isinstance(messages, Mapping):
+        return [{**row, "messages": messages["data"]}]
+    if isinstance(row.get("data"), list):
+        return [request for completion in row["data"] for request in _requests(completion, place)]
+    request = row.get("request") or row.get("params") or row.get("body")
+    if not isinstance(request, Mapping):
+        evidence = "an answer without its question; put the request, or its messages, beside it"
+        raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
+    request_id = row.get("id") if row.get("custom_id") is None else text_id(f"{place.source}:{row['custom_id']}")
+    outcome = row.get("response") or row.get("result") or {}
+    # OpenAI's batches have the answer below `body`, Anthropic's below `message`; a call that failed has none.
+    answer = outcome.get("body") or outcome.get("message") or outcome
+    facts = {name: row[name] for name in ("user", "created", "created_at", "timestamp") if row.get(name) is not None}
+    return [{**request, **facts, "id": request_id, "messages": request["messages"], "response": answer}]
+
+
 def _of_messages(column: str) -> FormatAdapter:
     """Rows with one column of messages, as clients log them and trainers read them."""
     name = {"messages": "openai-messages", "conversations": "sharegpt"}[column]
     about = {
-        "messages": "requests of clients of OpenAI or Anthropic, with their answer or not; data of trainers (TRL)",
+        "messages": "requests to OpenAI or Anthropic with their answers, stored completions, batches; data of trainers",
         "conversations": "messages of {from, value}: data of trainers (LLaMA-Factory, LLaVA)",
     }[column]
 
     def as_chat(row: Row) -> Row:
         return {"model": "unknown", **row, "conversation": _with_answer(row, column)}
+
+    is_requests = column == "messages"
 
     def record(row: Row, place: Place) -> Record:
         return chat(as_chat(row), place, id_column="id")
@@ -105,22 +135,44 @@ def _of_messages(column: str) -> FormatAdapter:
         frozenset({column}),
         record,
         images,
-        (column, *_ANSWERED, *_PICTURED),
-        kinds={column: _LISTS},
+        (column, *_ANSWERED, *_PICTURED, *(_OF_REQUESTS if is_requests else ())),
+        kinds={column: _LISTS | {ColumnKind.OBJECT} if is_requests else _LISTS},
+        unpacked=_requests if is_requests else None,
+        or_columns=_REQUESTS if is_requests else (),
         about=about,
         lacks=("votes",),
     )
 
 
 _ANSWERED = ("choices", "response")
+_OF_REQUESTS = ("data", "request", "params", "body", "result")
+_REQUESTS = tuple(
+    map(
+        frozenset,
+        (
+            ("request", "response"), ("custom_id", "params"), ("custom_id", "result"), ("custom_id", "body"),
+            ("custom_id", "response"), ("id", "choices"), ("data", "has_more"),
+        ),
+    )
+)  # fmt: skip
+"""Columns of requests and answers that have no `messages`. Shapes: OpenAI's reference of chat completions (lists, their
+messages, batches), as generated in openai-client-base 0.12.0, docs/ChatCompletionMessageList.md; Anthropic's reference,
+platform.claude.com/docs/en/api/retrieving-message-batch-results ({custom_id, result {type, message}})."""
 
 
 def _with_answer(row: Row, column: str) -> list[Any]:
-    """The messages, and the first choice of what a server answered to them, where a log of requests has it beside."""
+    """The messages, and what a server answered to them, where a log of requests has it beside.
+
+    That is the first choice (OpenAI), or the response itself, which is a message (Anthropic).
+    """
     asked = list(messages_of(row[column]))
     response = row.get("response")
-    choices = row.get("choices") or (response.get("choices") if isinstance(response, Mapping) else None)
+    if not isinstance(response, Mapping):
+        response = {}
+    choices = row.get("choices") or response.get("choices")
     answered = choices[0].get("message") if isinstance(choices, list) and choices else None
+    if answered is None and response.get("role") is not None and column == "messages":
+        answered = {name: response[name] for name in ("role", "content") if name in response}
     if answered is None or (asked and role_of(asked[-1]) == ASSISTANT):
         return asked
     return [*asked, answered]

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from schemas.items.test_sets import TEST_SET_MARK
 from tasks.export.preferences import LeftOut, left_out_counts
 from tests.small_store import MODELS
 from tests.tampered_release import BATTLE, rewrite, state_rows
@@ -408,3 +409,15 @@ def test_a_release_without_preferences_and_a_taken_folder_end_in_one_line(releas
 def test_counts_of_no_votes_are_empty():
     assert left_out_counts(pl.DataFrame({"reason": ["", ""]})) == {}
     assert limits(seed=1) == ["--set", "seed=1"]
+
+
+def test_votes_of_a_published_test_set_train_only_when_asked_for(export, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "1.0.0"))
+    pair = kinds_of_votes([])["text"]
+    votes_of(copy, [pair | {"question_id": "v-own-00"}, pair | {"question_id": f"{TEST_SET_MARK}ppe-1"}])
+    said_out, out = export(copy, "trl")
+    assert [row["id"] for row in rows_of(out)] == ["v-own-00"]
+    assert f"votes left out: {LeftOut.TEST_SET} 1" in said_out
+    said_out, out = export(copy, "trl", "--set", "test_sets=yes")
+    assert len(rows_of(out)) == 2
+    assert LeftOut.TEST_SET not in said_out

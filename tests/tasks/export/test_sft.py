@@ -15,6 +15,7 @@ import pytest
 import yaml
 from datasets import Image, List, load_dataset
 
+from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import SftStyle
 from tasks.export.sft import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
 from tasks.storage.content_id import text_id
@@ -381,3 +382,26 @@ def test_an_export_comes_back_with_every_text_and_picture_in_its_place(sft, rele
         assert [turn["images"] for turn in row["turns"]] == [turn["images"] for turn in told]
         assert (row["image_problems"], row["unread_parts"], row["model"]) == ([], [], there[name]["model"])
     assert any(row["image_ids"] for row in back.values())
+
+
+def test_conversations_of_a_published_test_set_are_taken_only_when_asked_for(curate, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    marked = sorted(pl.read_parquet(copy / "chat" / "data" / "*.parquet")["conversation_id"])[::2]
+    rewrite(
+        copy,
+        CHAT,
+        lambda rows: [
+            row | {"conversation_id": f"{TEST_SET_MARK}{row['conversation_id']}"}
+            if row["conversation_id"] in marked
+            else row
+            for row in rows
+        ],
+    )
+    _, said, _ = curate("export", "sft", copy, "--out", tmp_path / "without")
+    assert said.splitlines()[-1] == (
+        f"left out: {len(marked)} conversations of published test sets (--set test_sets=yes takes them)"
+    )
+    assert not [row for row in examples(tmp_path / "without") if row["id"].startswith(TEST_SET_MARK)]
+    _, said, _ = curate("export", "sft", copy, "--out", tmp_path / "with", "--set", "test_sets=yes")
+    assert "left out" not in said
+    assert [row for row in examples(tmp_path / "with") if row["id"].startswith(TEST_SET_MARK)]
