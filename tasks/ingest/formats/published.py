@@ -93,14 +93,16 @@ def _requests(row: Row, place: Place) -> list[Row]:
       `response` of the same custom_id. A result alone has no question.
     """
     messages = row.get("messages")
-    if isinstance(messages, list):
-        return [row]
     if isinstance(messages, Mapping):
         return [{**row, "messages": messages["data"]}]
+    if messages is not None:
+        return [row]
     if isinstance(row.get("data"), list):
         return [request for completion in row["data"] for request in _requests(completion, place)]
     request = row.get("request") or row.get("params") or row.get("body")
     if not isinstance(request, Mapping):
+        if all(row.get(name) is None for name in ("choices", "result", "response")):
+            return [row]
         evidence = "an answer without its question; put the request, or its messages, beside it"
         raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
     request_id = row.get("id") if row.get("custom_id") is None else text_id(f"{place.source}:{row['custom_id']}")
