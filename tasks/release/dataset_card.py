@@ -233,7 +233,7 @@ def language_codes(manifest: Manifest) -> list[str]:
 
 
 def title_of(manifest: Manifest) -> str:
-    """What a release holds, as a title: conversations, or a benchmark alone."""
+    """The title of a release: of conversations, or of a benchmark alone."""
     counts = manifest.counts
     return BENCH_TITLE if counts["bench"] and not counts["chat"] + counts["battle"] else TITLE
 

@@ -46,7 +46,7 @@ arena-2024/releases/1.0.0/README.md logs/2024-06-20-conv.json demo/store/runs/1.
 """Secrets, data and environments, as they may lie in the clone of somebody who operates it."""
 IN_AN_IMAGE = """
 LICENSE NOTICE Makefile README.md constraints.txt prefect.yaml pyproject.toml deploy/pools deploy/worker.sh
-docs/automations.yaml flows schemas tasks
+docs/automations.yaml arena_curation flows schemas tasks
 """
 
 
