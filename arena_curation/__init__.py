@@ -39,6 +39,11 @@ class Opened:
     manifest: "Manifest | None"
     """Contents of a release and how it was made; None for a store."""
 
+    def __repr__(self) -> str:
+        """The place and what it is, in a line; `tables` has what can be asked."""
+        kind = "a store" if self.manifest is None else f"release {self.manifest.version}"
+        return f"<{self.place}: {kind} with {len(self.tables)} tables and views>"
+
     def __fspath__(self) -> str:
         """The place, for functions that take a path."""
         return self.place

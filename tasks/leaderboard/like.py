@@ -1,10 +1,12 @@
 """A board for prompts like a given one: votes weigh by how close their prompts' stored vectors are to its vector.
 
-In: a store, its kept battles, and a text or the id of a conversation, battle or image. Out: `near_board`, the
+In: a store, its kept battles, and a text or the id of a conversation, battle or image. `aim_of` gives a vector for it,
+`cosines` how close each vote's prompt is to that, `kernel_weights` what each vote weighs. Out: `near_board`, the
 Bradley-Terry board of the weighted votes, a local likelihood fit (Tibshirani and Hastie, "Local likelihood estimation",
 1987). How many votes carry it is their effective number, (sum of w)^2 / sum of w^2 (Kish, "Survey Sampling", 1965).
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,7 +28,12 @@ LIKE = "like"
 WIDTH = 0.15
 """Default width: a prompt with a cosine of 0.65 has a tenth of the weight of the prompt itself."""
 _WEIGHT_MIN = 0.01
-"""Votes that weigh less are left out; one on the same prompt weighs 1. By the default width, under a cosine of 0.31."""
+"""Votes that weigh less are left out; one on the same prompt weighs 1. With the default width these are the votes on
+prompts with a cosine below 0.31."""
+_ID = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[0-9A-Za-z_-]{12,60}")
+"""Form of ids: one word of at least 12 ASCII characters, three of them digits. What has it and is no id of the store is
+no text to embed."""
+_MEASURE = "run `curate measure`, or give the --providers that measured the store"
 _TEXTS, _IMAGES = "text_embedding", "image_embedding"
 _ITEM = """
     -- a row is the conversation that has this id, or the left side of the battle that has it, as it would be released
@@ -62,23 +69,25 @@ def aim_of(
 ) -> Aim:
     """The vector of a text, or the stored one of the prompt or image that `like` is the id of.
 
-    Raises BadInput for an empty text, a word that looks like an id of nothing in the store, and an item without vector.
+    Raises BadInput for an empty text, for what has the form of an id that the store lacks, and for an item without
+    vector.
     """
     text = like.strip()
     if not text:
         raise BadInput("--like is empty; give a prompt, or the id of a conversation, battle or image of the store")
     require_redactions(store)
-    items = {
+    # An id of the store wins over a text, and a prompt over an image.
+    content_ids_by_signal = {
         _TEXTS: store.ask(_ITEM, item=text).to_series().to_list(),
         _IMAGES: store.ask(_KNOWN_IMAGE, item=text).to_series().to_list(),
     }
-    for signal, content_ids in items.items():
+    for signal, content_ids in content_ids_by_signal.items():
         if content_ids:
             stored = StoredVectors(store, signal, versions, pl.Series(content_ids)).all()
             if not stored:
                 raise BadInput(f"{text!r} has no vector of {_named(signal, versions)}; {_MEASURE}")
             return Aim(signal, next(iter(stored.values())))
-    if _looks_like_an_id(text):
+    if _ID.fullmatch(text):
         raise BadInput(
             f"--like {text!r} looks like an id and is no conversation, battle or image of store {store.root!r}; "
             "`curate explain ID` shows what an id is; of a text give more words"
@@ -86,15 +95,8 @@ def aim_of(
     return Aim(_TEXTS, embed([text])[0])
 
 
-_MEASURE = "run `curate measure`, or give the --providers that measured the store"
-
-
 def _named(signal: str, versions: Versions) -> str:
     return f"{signal} version {versions.get(signal, '')!r}"
-
-
-def _looks_like_an_id(text: str) -> bool:
-    return len(text) >= 8 and any(sign.isdigit() for sign in text) and text.replace("-", "").replace("_", "").isalnum()
 
 
 def cosines(store: Store, versions: Versions, battles: pl.DataFrame, aim: Aim) -> pl.Series:
@@ -102,21 +104,23 @@ def cosines(store: Store, versions: Versions, battles: pl.DataFrame, aim: Aim) -
 
     `battles` has conversation_a. Raises BadInput where no vote has a vector.
     """
-    sides = battles.select("conversation_a").unique(maintain_order=True)
-    prompts = pl.concat(store.batches(_PROMPTS, wanted=sides.rename({"conversation_a": "conversation_id"})))
+    # Both sides of a battle have one prompt, so the left one is enough.
+    left_sides = battles.select("conversation_a").unique(maintain_order=True)
+    prompts = pl.concat(store.batches(_PROMPTS, wanted=left_sides.rename({"conversation_a": "conversation_id"})))
     if aim.signal == _TEXTS:
         contents = prompts.select("conversation_a", content_id="prompt_id")
     else:
         contents = prompts.select("conversation_a", content_id="image_ids").explode("content_id").drop_nulls()
-    near = StoredVectors(store, aim.signal, versions, contents["content_id"]).cosines(aim.vector)
-    nearest = contents.join(near, on="content_id").group_by("conversation_a").agg(pl.col("cosine").max())
+    content_cosines = StoredVectors(store, aim.signal, versions, contents["content_id"]).cosines(aim.vector)
+    # Of several images the nearest counts.
+    nearest = contents.join(content_cosines, on="content_id").group_by("conversation_a").agg(pl.col("cosine").max())
     if nearest.is_empty():
         raise BadInput(f"no vote's prompt has a vector of {_named(aim.signal, versions)}; {_MEASURE}")
     return battles.join(nearest, on="conversation_a", how="left", maintain_order="left")["cosine"]
 
 
 def kernel_weights(cosine: pl.Series, width: float = WIDTH) -> Vector:
-    """float64 (votes,): exp((cosine - 1) / width), 0 for a null and for what would be less than 0.01.
+    """float64 (votes,): exp((cosine - 1) / width), 0 for a null and for what would be less than `_WEIGHT_MIN`.
 
     For unit vectors (cosine - 1) / width is -d^2 / (2 width), d their distance: a normal kernel.
     """
@@ -127,23 +131,29 @@ def kernel_weights(cosine: pl.Series, width: float = WIDTH) -> Vector:
 def near_board(
     rated: pl.DataFrame, weight: Vector, method: RatingMethod, level: Mapping[str, float]
 ) -> list[LikeRating]:
-    """The board of `rateable` battles whose votes weigh `weight` (battles,) as much, best model first.
+    """The board of rated battles, of which each counts `weight` (battles,) times, best model first.
 
-    `level` gives ratings whose mean is kept. Votes of weight 0 are left out. Intervals, and the flags few_votes and
-    few_battles, rest on effective numbers of votes. Raises BadInput for under 30 effective votes.
+    `level` has the ratings of the plain board, whose mean this one has, too. Votes of weight 0 are left out. Intervals,
+    and the flags few_votes and few_battles, rest on effective numbers of votes. Raises BadInput for fewer effective
+    votes than `FEW_VOTES`.
     """
-    near = rated.filter(pl.Series(weight > 0))
-    cast = votes(near, method.cluster)
-    cast = replace(cast, weight=cast.weight * weight[weight > 0]).in_effective_votes() if near.height else cast
-    total = cast.number(np.ones(len(cast.pair), bool))
-    if total < FEW_VOTES:
+    near_battles = rated.filter(pl.Series(weight > 0))
+    near_votes = votes(near_battles, method.cluster)
+    if near_battles.height:
+        weighted = replace(near_votes, weight=near_votes.weight * weight[weight > 0])
+        near_votes = weighted.in_effective_votes()
+    effective_total = near_votes.number(np.ones(len(near_votes.pair), bool))
+    if effective_total < FEW_VOTES:
         raise BadInput(
-            f"{near.height:,} of {rated.height:,} votes are on prompts like this, and say as much as {total:.1f} equal "
-            f"ones; a board needs {FEW_VOTES}: give a larger --like-width, or a prompt of which there are more"
+            f"{near_battles.height:,} of {rated.height:,} votes are on prompts like this, and say as much as "
+            f"{effective_total:.1f} equal ones; a board needs {FEW_VOTES}: give a larger --like-width, or a prompt of "
+            "which there are more"
         )
-    counts, effective = (dict(zip(cast.models, of.tolist(), strict=True)) for of in (cast.counts(), cast.battles()))
+    # `counts` are battles as they were, and `battles` what they come to with these weights.
+    battles_by_model = dict(zip(near_votes.models, near_votes.counts().tolist(), strict=True))
+    effective_by_model = dict(zip(near_votes.models, near_votes.battles().tolist(), strict=True))
     rows = []
-    for row in rate_slice(cast, LIKE, method, level):
-        numbers = {"battles": round(counts[row.model]), "effective_battles": effective[row.model]}
+    for row in rate_slice(near_votes, LIKE, method, level):
+        numbers = {"battles": round(battles_by_model[row.model]), "effective_battles": effective_by_model[row.model]}
         rows.append(LikeRating(**(row.model_dump() | numbers)))
     return rows

@@ -24,6 +24,7 @@ from tasks.release.dataset_card import (
     about_release,
     configs_with_rows,
     funnel_line,
+    is_benchmark,
     language_codes,
     limits_of,
     title_of,
@@ -189,19 +190,16 @@ def _data_type(of_type: pa.DataType) -> str:
 
 
 def _responsible(manifest: Manifest) -> dict[str, str | list[str]]:
-    """The statements of the RAI vocabulary; an empty one is left out."""
-    policy, gone = Policy.model_validate(manifest.policy), Funnel.model_validate(manifest.funnel)
+    """The statements of the RAI vocabulary; those without a word are empty."""
+    policy = Policy.model_validate(manifest.policy)
+    funnel = Funnel.model_validate(manifest.funnel)
     has_votes = bool(manifest.counts["battle"])
     return {
-        "dataCollection": (
-            "People chatted with models of an arena, and its servers logged what was said"
-            f"{'; in battles people voted on the answers of two models whose names were hidden' if has_votes else ''}. "
-            f"{funnel_line(gone)}"
-        ),
+        "dataCollection": f"{_collection(manifest)} {funnel_line(funnel)}",
         "dataCollectionType": ["User-generated content data"],
         "dataCollectionTimeframe": [manifest.first_day, manifest.last_day],
         "dataCollectionMissingData": _missing(manifest),
-        "dataPreprocessingProtocol": [*_removed(policy, gone), *_prepared(manifest, policy)],
+        "dataPreprocessingProtocol": [*_removed(policy, funnel), *_prepared(manifest, policy)],
         "dataAnnotationProtocol": _annotation(has_votes),
         "annotationsPerItem": "One vote a battle." if has_votes else "",
         "machineAnnotationTools": [*_tools(manifest)],
@@ -217,17 +215,29 @@ def _responsible(manifest: Manifest) -> dict[str, str | list[str]]:
     }
 
 
+def _collection(manifest: Manifest) -> str:
+    """Where the rows come from."""
+    if is_benchmark(manifest):
+        return "The items of a benchmark: people wrote them, or a model made them on demand; the card says which."
+    votes = "; in battles people voted on the answers of two models whose names were hidden"
+    return (
+        "People chatted with models of an arena, and its servers logged what was said"
+        f"{votes if manifest.counts['battle'] else ''}."
+    )
+
+
 def _missing(manifest: Manifest) -> str:
+    """What null means, and which signals were not measured everywhere."""
     lacking = unmeasured_line(manifest)
     return "A value that is unknown or could not be measured is null." + (
         f" Not measured: {lacking}." if lacking else ""
     )
 
 
-def _removed(policy: Policy, gone: Funnel) -> Iterator[str]:
-    """One sentence a reason that removed log lines."""
+def _removed(policy: Policy, funnel: Funnel) -> Iterator[str]:
+    """Each reason that removed log lines, with their number."""
     texts = reason_texts(policy)
-    for outcome, reason, lines in gone.reasons():
+    for outcome, reason, lines in funnel.reasons():
         meaning = f" ({texts[reason]})" if reason in texts else ""
         yield f"{outcome}: {reason}{meaning}: {lines:,} log lines"
 
@@ -280,8 +290,11 @@ def _biases(manifest: Manifest) -> Iterator[str]:
     if rows and manifest.languages:
         most_first = sorted(manifest.languages.items(), key=lambda language: (-language[1], language[0]))
         listed = [f"{name} {count / rows:.1%}" for name, count in most_first[:_LANGUAGES_SHOWN]]
+        others = len(most_first) - len(listed)
+        listed += [f"and {others} others"] if others else []
         yield f"Languages, as shares of the rows of chat and battle: {', '.join(listed)}."
-    yield "Prompts are those of people who used the arena, and are no sample of a population."
+    if not is_benchmark(manifest):
+        yield "Prompts are those of people who used the arena, and are no sample of a population."
     if manifest.counts["bench"] and manifest.settings.get("bench", {}).get("seats") == "even":
         yield "bench is drawn evenly over topics, so rare topics weigh more there than in chat."
 

@@ -234,13 +234,17 @@ def language_codes(manifest: Manifest) -> list[str]:
 
 def title_of(manifest: Manifest) -> str:
     """The title of a release: of conversations, or of a benchmark alone."""
-    counts = manifest.counts
-    return BENCH_TITLE if counts["bench"] and not counts["chat"] + counts["battle"] else TITLE
+    return BENCH_TITLE if is_benchmark(manifest) else TITLE
+
+
+def is_benchmark(manifest: Manifest) -> bool:
+    """Whether a release has items of a benchmark, and no conversation and no vote."""
+    return bool(manifest.counts["bench"]) and not manifest.counts["chat"] + manifest.counts["battle"]
 
 
 def limits_of(manifest: Manifest) -> list[str]:
     """The known limits of what a release holds."""
-    of_votes = [] if title_of(manifest) == BENCH_TITLE else LIMITS_OF_VOTES
+    of_votes = [] if is_benchmark(manifest) else LIMITS_OF_VOTES
     return [*of_votes, *KNOWN_LIMITS]
 
 

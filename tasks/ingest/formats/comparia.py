@@ -3,8 +3,9 @@
 In: a row of a set. Out: a record of both conversations, of a vote, or of a reaction to one answer. Shapes are those of
 the writers at github.com/betagouv/ComparIA: `comparison_to_turns` in utils/dataset/compute.py at 420cb1e, and of the
 older sets the queries in utils/dataset/queries.py at 065ea3e and 8646c99 with `record_vote` and `record_reaction` of
-the backend then. A row of a raw export that its source marks is a reject (`_require_published`): a further mark is a
-line there. Models of the new set may be UUIDs, which `renames` of a policy gives names.
+the backend then. A row of a raw export that its source marks is a reject; a further mark is a name in one of the
+`_MUST_…` below. A further set is a function of its rows, which asks `_require_published` first, and an adapter in
+`COMPARIA_SETS`. Models of the new set may be UUIDs: `renames` in a policy says their names.
 """
 
 from collections.abc import Mapping
@@ -20,9 +21,10 @@ _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "b
 _NO_VOTE = (None, "idk")
 """Choices of somebody who did not vote, or does not know: the row is a comparison without a vote."""
 _MUST_BE = {"archived": False, "contains_pii": False, "pii_analyzed": True, "llm_analyzed": True}
-"""Marks of a raw export that say whether a row may be published, where they are there. Null says that nobody looked."""
+"""Marks of a raw export -> the value without which a row is a reject, where the export has the mark. Null is another
+value: nobody has looked."""
 _MUST_NOT_BE = ("excluded", "contains_spam", "postprocess_failed")
-"""Marks that exclude a row where they hold."""
+"""Marks that make a row a reject, unless they are false or null."""
 _MUST_BE_EMPTY = ("cohorts", "error")
 """Cohorts of people who were promised that nothing is published, and errors of a server."""
 
@@ -30,12 +32,13 @@ _MUST_BE_EMPTY = ("cohorts", "error")
 def _require_published(row: Row) -> None:
     """Raises LineRejected for a row that any one of its marks excludes; rows of public exports have no marks."""
     extra = row.get("extra_metadata")
-    marks = {**row, **extra} if isinstance(extra, Mapping) else row
-    excluding = [name for name, value in _MUST_BE.items() if name in marks and marks[name] is not value]
-    excluding += [name for name in _MUST_NOT_BE if marks.get(name) not in (None, False)]
-    excluding += [name for name in _MUST_BE_EMPTY if marks.get(name) not in (None, "")]
-    if excluding:
-        raise LineRejected(RejectReason.EXCLUDED_BY_SOURCE, f"by {excluding[0]}")
+    # A mark counts wherever it stands: in a column, or in the metadata of a raw export.
+    for marks in (row, extra if isinstance(extra, Mapping) else {}):
+        excluding = [name for name, value in _MUST_BE.items() if name in marks and marks[name] is not value]
+        excluding += [name for name in _MUST_NOT_BE if marks.get(name) not in (None, False)]
+        excluding += [name for name in _MUST_BE_EMPTY if marks.get(name) not in (None, "")]
+        if excluding:
+            raise LineRejected(RejectReason.EXCLUDED_BY_SOURCE, f"by {excluding[0]}")
 
 
 def _turn_row(row: Row, place: Place) -> Record:
@@ -44,14 +47,14 @@ def _turn_row(row: Row, place: Place) -> Record:
     choice = row["choice"]
     if choice not in _NO_VOTE and choice not in _WINNERS:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not a_better, b_better, both_good, both_bad, idk or null")
-    talks = {"conversation_a": row["full_conversation_a"], "conversation_b": row["full_conversation_b"]}
+    whole_talks = {"conversation_a": row["full_conversation_a"], "conversation_b": row["full_conversation_b"]}
     turn_count = sum(role_of(message) == USER for message in messages_of(row["full_conversation_a"]))
     turn = row["turn"]
     if type(turn) is not int or not 0 <= turn < turn_count:
         raise LineRejected(RejectReason.BAD_REACTION, f"turn: not one of 0 to {turn_count - 1}, the turns of the talk")
-    compared = {**row, **talks}
+    comparison = {**row, **whole_talks}
     if choice in _NO_VOTE:
-        return without_vote(compared, place, (), id_column="comparison_id")
+        return without_vote(comparison, place, (), id_column="comparison_id")
     metadata = row.get("metadata") or {}
     opinion = {
         "turn": turn + 1,
@@ -59,8 +62,9 @@ def _turn_row(row: Row, place: Place) -> Record:
         "categories": metadata.get("categories"),
         "languages": metadata.get("languages"),
     }
-    voted = battle({**compared, "winner": _WINNERS[choice]}, place, (), id_column="comparison_id")
-    return {**voted, "opinions": [opinion, opinion]}
+    record = battle({**comparison, "winner": _WINNERS[choice]}, place, (), id_column="comparison_id")
+    # A vote is an opinion on the answer of each side, and the set has no words about one side alone.
+    return {**record, "opinions": [opinion, opinion]}
 
 
 REASONS = {
@@ -83,27 +87,32 @@ def _pair_row(row: Row, place: Place) -> Record:
 
 
 def _vote_row(row: Row, place: Place) -> Record:
-    """The record of a vote on two whole talks, with the reasons and the comment about each."""
+    """The record of a vote on two whole talks, with the reasons and the comment about each.
+
+    Without a chosen model, and where both are not said to be equal, nobody voted: a record of both talks alone.
+    """
     _require_published(row)
     chosen = row["chosen_model_name"]
     models = (row["model_a_name"], row["model_b_name"])
     is_equal = _is_true(row["both_equal"])
-    if is_equal and chosen is None:
+    if chosen is None and not is_equal:
+        return _pair_row(row, place)
+    if chosen is None:
         winner = "tie"
     elif is_equal:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "both are equal, and one is chosen")
     elif chosen in models and models[0] != models[1]:
         winner = "model_a" if chosen == models[0] else "model_b"
-    elif chosen is None:
-        return _pair_row(row, place)
     else:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "the chosen model is not one of the two, or is both")
     record = battle({**_as_pair(row), "winner": winner}, place, (), id_column="conversation_pair_id")
+    # One opinion a side: on its last turn, because the vote was asked for when both talks had ended.
     opinions = []
-    for side, state in zip("ab", record["states"], strict=True):
+    for side in "ab":
         reasons = [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(f"conv_{name}_{side}"))]
         comment = row.get(f"conv_comments_{side}")
-        opinions.append({"turn": len(state["messages"]) // 2, "reasons": reasons, "comment": comment})
+        answered_turns = sum(role_of(each) == ASSISTANT for each in messages_of(_talk(row[f"conversation_{side}"])))
+        opinions.append({"turn": answered_turns, "reasons": reasons, "comment": comment})
     return {**record, "ip": _person(row), "opinions": opinions}
 
 
@@ -116,34 +125,36 @@ def _reaction_row(row: Row, place: Place) -> Record:
     liked, disliked = _is_true(row["liked"]), _is_true(row["disliked"])
     if liked and disliked:
         raise LineRejected(RejectReason.BAD_REACTION, "both liked and disliked")
-    sides = [side for side in "ab" if row["refers_to_conv_id"] == row[f"conv_{side}_id"]]
-    if len(sides) != 1 or row.get("model_pos") not in (None, sides[0]):
+    matching_sides = [side for side in "ab" if row["refers_to_conv_id"] == row[f"conv_{side}_id"]]
+    if len(matching_sides) != 1 or row.get("model_pos") not in (None, matching_sides[0]):
         raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
-    talk = list(messages_of(_talk(row[f"conversation_{sides[0]}"])))
+    side = matching_sides[0]
+    talk = list(messages_of(_talk(row[f"conversation_{side}"])))
     index = row["msg_index"]
     if type(index) is not int or not 0 <= index < len(talk):
         raise LineRejected(RejectReason.BAD_REACTION, f"msg_index: not one of 0 to {len(talk) - 1}, the messages")
     if role_of(talk[index]) != ASSISTANT:
         raise LineRejected(RejectReason.BAD_REACTION, "msg_index is that of no answer")
-    pair = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
+    pair_record = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
+    is_opinion = liked or disliked  # somebody may write reasons without pressing either
     opinion = {
-        "liked": True if liked else False if disliked else None,
+        "liked": liked if is_opinion else None,
         "turn": sum(role_of(message) == USER for message in talk[:index]),
         "reasons": [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(name))],
         "comment": row.get("comment"),
     }
     return {
         "type": "chat",
-        "model": row[f"model_{sides[0]}_name"],
-        "state": pair["states"]["ab".index(sides[0])],
-        "tstamp": pair["tstamp"],
+        "model": row[f"model_{side}_name"],
+        "state": pair_record["states"]["ab".index(side)],
+        "tstamp": pair_record["tstamp"],
         "ip": _person(row),
         "opinions": [opinion],
     }
 
 
 def _as_pair(row: Row) -> Row:
-    """The row with the columns that `battle` reads."""
+    """The row with the columns that `battle` and `without_vote` read."""
     return {
         **row,
         "model_a": row["model_a_name"],
@@ -159,7 +170,7 @@ def _talk(value: Any) -> Any:
 
 
 def _person(row: Row) -> str | None:
-    """The visitor, or else the address, of which only a keyed hash is stored."""
+    """The visitor's id, or else the address; ingest stores a keyed hash of what a record has as `ip`."""
     person = row.get("visitor_id") or row.get("ip")
     return None if person is None else str(person)
 
@@ -171,7 +182,7 @@ def _is_true(value: Any) -> bool:
     raise ValueError("neither true nor false")
 
 
-COMPARIA = FormatAdapter(
+_OF_TURNS = FormatAdapter(
     "comparia",
     frozenset({"comparison_id", "turn", "choice", "model_a", "model_b", "full_conversation_a", "full_conversation_b"}),
     _turn_row,
@@ -179,30 +190,30 @@ COMPARIA = FormatAdapter(
     about="compar:IA's set of a row a turn, also the raw one",
     lacks=("images", "users"),
 )
-_OF_PAIRS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
+_PAIR_COLUMNS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
 COMPARIA_SETS = (
-    COMPARIA,
+    _OF_TURNS,
     FormatAdapter(
         "comparia-conversations",
-        _OF_PAIRS,
+        _PAIR_COLUMNS,
         _pair_row,
         about="compar:IA's older set of conversations: two chats a row",
         lacks=("votes", "images"),
     ),
     FormatAdapter(
         "comparia-votes",
-        _OF_PAIRS | {"chosen_model_name", "both_equal"},
+        _PAIR_COLUMNS | {"chosen_model_name", "both_equal"},
         _vote_row,
         about="compar:IA's older set of votes, with reasons and comments",
         lacks=("images",),
     ),
     FormatAdapter(
         "comparia-reactions",
-        _OF_PAIRS | {"refers_to_conv_id", "conv_a_id", "conv_b_id", "msg_index", "liked", "disliked"},
+        _PAIR_COLUMNS | {"refers_to_conv_id", "conv_a_id", "conv_b_id", "msg_index", "liked", "disliked"},
         _reaction_row,
+        # Both talks so far stand in the row, and their parts are counted in the other sets.
         other_columns=frozenset({"conversation_a", "conversation_b"}),
         about="compar:IA's older set of reactions to single answers",
         lacks=("votes", "images"),
     ),
 )
-"""A reaction's row has both talks so far and is about one, so their parts are counted in the other sets alone."""

@@ -1,7 +1,8 @@
 """Adapters of exports of chat front ends, which keep trees of messages: Open WebUI, LibreChat and ChatGPT.
 
-In: one chat, as the front end writes it. Out: a row of `chat` for each path of its tree (`trees.py`), with messages of
-{role, content} and the files beside them. Another front end is an adapter here.
+In: one chat, as the front end writes it. Out: first a row for each path of its tree (`unpacked`; `trees.py`), with
+`conversation`, messages of {role, content} and the files beside them; then the record of each row, as of any chat.
+Another front end is a function that makes `TreeMessage`s of its messages, and an adapter in `FRONT_ENDS`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,50 +17,59 @@ from tasks.ingest.log_line import Place
 _LIST, _OBJECT = frozenset({ColumnKind.LIST}), frozenset({ColumnKind.OBJECT})
 
 
-def _chats(row: Row, place: Place) -> Record:
-    return chat(row, place)
+def _record(path_row: Row, place: Place) -> Record:
+    """The record of a path: that of a chat."""
+    return chat(path_row, place)
 
 
-def _pictures(row: Row) -> Sequence[Row]:
-    return pictures(row, "conversation")
+def _pictures(path_row: Row) -> Sequence[Row]:
+    """The pictures in the messages of a path."""
+    return pictures(path_row, "conversation")
 
 
-def _is_picture(file: Any, *type_keys: str) -> bool:
-    return isinstance(file, Mapping) and any(str(file.get(key)).lower().startswith("image") for key in type_keys)
+def _files(message: Row, address: str) -> Row:
+    """The files of a message: addresses of pictures in `images`, and the others in `files`, where they are counted."""
+    addresses = []
+    other_files = []
+    for file in as_list(message.get("files")):
+        if isinstance(file, Mapping) and str(file.get("type")).lower().startswith("image"):
+            addresses.append(file.get(address))
+        else:
+            other_files.append(file)
+    return ({"images": addresses} if addresses else {}) | ({"files": other_files} if other_files else {})
 
 
 def _open_webui(row: Row, place: Place) -> list[Row]:
-    """The chats of an exported one. The older form has no `chat` around it, the oldest a list in place of a tree."""
-    talk = row.get("chat") or row
-    history = talk.get("history") or {}
-    messages = history.get("messages") or {str(number): each for number, each in enumerate(talk.get("messages") or ())}
+    """The paths of one exported chat. The older form has no `chat` around it, the oldest a list in place of a tree."""
+    exported = row.get("chat") or row
+    history = exported.get("history") or {}
+    tree = history.get("messages") or {}
+    listed = {str(number): message for number, message in enumerate(exported.get("messages") or ())}
     nodes = []
-    earlier_key = None
-    for key, message in messages.items():
-        parent = message.get("parentId") if history else earlier_key
-        model = message.get("model")
-        time = message.get("timestamp")
-        nodes.append(TreeMessage(key, parent, _open_webui_message(message), model, time))
-        earlier_key = key
-    models = list(talk.get("models") or [])
-    facts = {"id": row.get("id"), "user_id": row.get("user_id"), "created_at": row.get("created_at")}
-    return rows_of_branches(branches(nodes, history.get("currentId")), facts, models[0] if len(models) == 1 else None)
+    key_before = None
+    for key, message in (tree or listed).items():
+        # In a list, each message follows the one before it.
+        parent = message.get("parentId") if tree else key_before
+        message_read = _open_webui_message(message)
+        nodes.append(TreeMessage(key, parent, message_read, message.get("model"), message.get("timestamp")))
+        key_before = key
+    chosen_models = list(exported.get("models") or [])
+    only_model = chosen_models[0] if len(chosen_models) == 1 else None  # of several, nobody says which one answered
+    of_chat = {"id": row.get("id"), "user_id": row.get("user_id"), "created_at": row.get("created_at")}
+    return rows_of_branches(branches(nodes, history.get("currentId")), of_chat, only_model)
 
 
 def _open_webui_message(message: Row) -> Row:
-    """Role, content and files; a file of type image is a picture."""
-    files = as_list(message.get("files"))
-    shown = [file.get("url") for file in files if _is_picture(file, "type")]
-    others = [file for file in files if not _is_picture(file, "type")]
-    rest = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
-    plain = {"role": message["role"], "content": message.get("content")}
-    return plain | rest | ({"images": shown} if shown else {}) | ({"files": others} if others else {})
+    """Role, content, calls of tools, thoughts and files."""
+    calls_and_thoughts = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
+    role_and_content = {"role": message["role"], "content": message.get("content")}
+    return role_and_content | calls_and_thoughts | _files(message, "url")
 
 
 OPEN_WEBUI = FormatAdapter(
     "open-webui",
     frozenset({"chat"}),
-    _chats,
+    _record,
     _pictures,
     ("chat", "history", "models", "messages"),
     unpacked=_open_webui,
@@ -72,7 +82,7 @@ OPEN_WEBUI = FormatAdapter(
 
 
 def _librechat(row: Row, place: Place) -> list[Row]:
-    """The chats of an exported one, whose messages are a list, or nested by `children`."""
+    """The paths of one exported chat, whose messages are a list, or nested by `children`; both name their parents."""
     messages = list(_flat(row["messagesTree"] if row.get("messagesTree") is not None else row["messages"]))
     options = row.get("options") or {}
     nodes = [
@@ -82,16 +92,15 @@ def _librechat(row: Row, place: Place) -> list[Row]:
         )
         for message in messages
     ]  # fmt: skip
-    people = (message.get("user") for message in messages)
-    person = next(filter(None, people), None)
-    facts = {"id": row["conversationId"], "user_id": person}
-    # No message is said to be the one that the page shows: it is the one that was written last.
+    user_ids = [message["user"] for message in messages if message.get("user")]
+    of_chat = {"id": row["conversationId"], "user_id": user_ids[0] if user_ids else None}
+    # The export does not say which path the page showed: the one with the newest message is taken (times of ISO 8601).
     newest = max(nodes, key=lambda node: str(node.time or ""), default=None)
-    return rows_of_branches(branches(nodes, newest.key if newest else None), facts, row.get("endpoint"))
+    return rows_of_branches(branches(nodes, newest.key if newest else None), of_chat, row.get("endpoint"))
 
 
 def _flat(messages: Sequence[Row]) -> Iterator[Row]:
-    """The messages, and those nested in them."""
+    """The messages, and those nested in them, each before its children and in their order."""
     waiting = list(reversed(messages))
     while waiting:
         message = waiting.pop()
@@ -100,27 +109,22 @@ def _flat(messages: Sequence[Row]) -> Iterator[Row]:
 
 
 def _librechat_message(message: Row) -> Row:
-    """Role, parts and files. `text` repeats `content` where a message has both."""
+    """Role, parts, attachments and files. `text` repeats `content` where a message has both."""
     parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
-    files = as_list(message.get("files"))
-    shown = [file.get("filepath") for file in files if _is_picture(file, "type")]
-    others = [file for file in files if not _is_picture(file, "type")]
-    plain = {
-        "role": USER if message["isCreatedByUser"] else ASSISTANT,
-        "content": parts or message.get("text"),
-    }
-    rest = {"attachments": message["attachments"]} if message.get("attachments") else {}
-    return plain | rest | ({"images": shown} if shown else {}) | ({"files": others} if others else {})
+    role = USER if message["isCreatedByUser"] else ASSISTANT
+    attachments = {"attachments": message["attachments"]} if message.get("attachments") else {}
+    return {"role": role, "content": parts or message.get("text")} | attachments | _files(message, "filepath")
 
 
 def _librechat_part(part: Row) -> Row:
+    """A part of a message; LibreChat calls a thought `think`."""
     return {"type": "thinking", "thinking": part.get("think")} if part.get("type") == "think" else part
 
 
 LIBRECHAT = FormatAdapter(
     "librechat",
     frozenset({"conversationId", "messages"}),
-    _chats,
+    _record,
     _pictures,
     ("conversationId", "messages", "messagesTree", "options", "endpoint"),
     unpacked=_librechat,
@@ -134,38 +138,48 @@ useBuildMessageTree.ts @00b3bc3."""
 
 
 def _chatgpt(row: Row, place: Place) -> list[Row]:
-    """The chats of an exported one. An answer that is several nodes (thoughts, tools, text) is one message."""
+    """The paths of one exported chat. An answer that is several nodes (thoughts, tools, text) is one message."""
     nodes = []
     for key, node in row["mapping"].items():
         message = node.get("message")
-        made = _chatgpt_message(message) if message else None
-        model = (message.get("metadata") or {}).get("model_slug") if message else None
-        nodes.append(TreeMessage(key, node.get("parent"), made, model, message.get("create_time") if message else None))
-    facts = {"id": row.get("conversation_id") or row.get("id"), "created_at": row.get("create_time")}
-    tree = [each._replace(messages=_joined_answers(each.messages)) for each in branches(nodes, row.get("current_node"))]
-    return rows_of_branches(tree, facts, row.get("default_model_slug"))
+        if message:
+            model = (message.get("metadata") or {}).get("model_slug")
+            message_read = _chatgpt_message(message)
+            nodes.append(TreeMessage(key, node.get("parent"), message_read, model, message.get("create_time")))
+        else:
+            nodes.append(TreeMessage(key, node.get("parent"), None))
+    paths = []
+    for path in branches(nodes, row.get("current_node")):
+        paths.append(path._replace(messages=_joined_answers(path.messages)))
+    of_chat = {"id": row.get("conversation_id") or row.get("id"), "created_at": row.get("create_time")}
+    return rows_of_branches(paths, of_chat, row.get("default_model_slug"))
 
 
 def _chatgpt_message(message: Row) -> Row:
-    """Role and parts. What is hidden from the user is an instruction, and what is not meant for the user a call."""
+    """Role and parts. A text of the settings is an instruction; an answer to a tool, not to the user, is a call of it.
+
+    Of both only that they are there is kept: neither is part of what was said.
+    """
     content = message.get("content") or {}
     role = message["author"]["role"]
-    kind = content.get("content_type")
-    if kind in ("user_editable_context", "model_editable_context"):
+    content_type = content.get("content_type")
+    if content_type in ("user_editable_context", "model_editable_context"):
         return {"role": SYSTEM, "content": ""}
     if role == ASSISTANT and message.get("recipient") not in (None, "all"):
         return {"role": TOOL, "content": [{"type": "tool_call"}]}
-    return {"role": role, "content": list(_chatgpt_parts(kind, content))}
+    return {"role": role, "content": list(_chatgpt_parts(content_type, content))}
 
 
-def _chatgpt_parts(kind: Any, content: Row) -> Iterator[Row]:
-    if kind == "thoughts":
+def _chatgpt_parts(content_type: Any, content: Row) -> Iterator[Row]:
+    """Thoughts, a text of its own or of another type, then what `parts` lists; each content has one of these."""
+    if content_type == "thoughts":
         for thought in content.get("thoughts") or ():
             yield {"type": "thinking", "thinking": thought.get("content") or thought.get("summary") or ""}
-    elif kind == "reasoning_recap":
+    elif content_type == "reasoning_recap":
         yield {"type": "thinking", "thinking": content.get("content") or ""}
     elif content.get("parts") is None:
-        yield {"type": "text" if isinstance(content.get("text"), str) else str(kind), "text": content.get("text")}
+        type_name = "text" if isinstance(content.get("text"), str) else str(content_type)
+        yield {"type": type_name, "text": content.get("text")}
     for part in content.get("parts") or ():
         if isinstance(part, str):
             yield {"type": "text", "text": part}
@@ -189,7 +203,7 @@ def _joined_answers(messages: Sequence[Row]) -> list[Row]:
 CHATGPT = FormatAdapter(
     "chatgpt-export",
     frozenset({"mapping", "current_node"}),
-    _chats,
+    _record,
     _pictures,
     ("mapping", "current_node"),
     unpacked=_chatgpt,

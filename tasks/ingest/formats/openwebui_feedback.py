@@ -19,7 +19,8 @@ from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 
-_RATINGS = {"1": True, "-1": False}
+_RATINGS = {1: True, -1: False}
+"""Value of a rating, also as 1.0 in a table with nulls -> whether the answer is liked."""
 _BLOCK = re.compile(r'<details\s+type="(?P<type>\w+)"[^>]*>(?P<content>.*?)</details>\s*', re.DOTALL)
 """A thought, tool or program of a model, as the server writes it into the text of the answer."""
 _SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
@@ -51,7 +52,7 @@ class _Tree:
         self.chat_id = str(row["meta"].get("chat_id") or self._chat.get("id") or row["id"])
 
     def siblings(self, message_id: str) -> list[str]:
-        """All answers to the message that a message answers, itself included, in their order."""
+        """The messages that follow the same message as this one, which is among them, in their order."""
         parent_id = self.messages[message_id].get("parentId")
         return [message_id] if parent_id is None else self._children(parent_id)
 
@@ -59,7 +60,7 @@ class _Tree:
         return [child for child in self.messages[message_id].get("childrenIds") or [] if child in self.messages]
 
     def talk(self, answer_id: str) -> _Talk:
-        """The talk through an answer."""
+        """The talk through an answer. Raises LineRejected where an earlier answer is another model's."""
         way = self._way_to(answer_id)
         model = _model_of(self.messages[answer_id])
         for message_id in way:
@@ -68,7 +69,7 @@ class _Tree:
                 raise LineRejected(RejectReason.BAD_MESSAGES, "answers of several models in one talk")
         branches = [message_id for message_id in way if len(self.siblings(message_id)) > 1]
         key = text_id(f"{self.chat_id}:{branches[-1] if branches else way[0]}")
-        turn = sum(self.messages[message_id]["role"] == USER for message_id in way)
+        turn = sum(self.messages[message_id]["role"] == USER for message_id in way)  # of the way to the answer alone
         way += self._continued(answer_id, model)
         return _Talk(key, model, [_message(self.messages[message_id]) for message_id in way], turn)
 
@@ -129,14 +130,17 @@ class _Rated(NamedTuple):
 
 
 def _rated(row: Row) -> _Rated:
-    """The talk through the rated answer, and the talk through the answer beside it, if a vote is meant."""
+    """The feedback with the talk through the rated answer, and as a battle where another model answered beside it.
+
+    Raises LineRejected for a feedback that is no rating of an answer in its snapshot.
+    """
     if row["type"] != "rating":
         raise LineRejected(RejectReason.UNKNOWN_TYPE, "a feedback that is no rating")
     data = row["data"]
-    rating = data.get("rating")
-    if rating is not None and str(rating) not in _RATINGS:
+    rating = None if data.get("rating") is None else float(data["rating"])
+    if rating is not None and rating not in _RATINGS:
         raise LineRejected(RejectReason.BAD_REACTION, "a rating that is neither 1 nor -1")
-    liked = None if rating is None else _RATINGS[str(rating)]
+    liked = None if rating is None else _RATINGS[int(rating)]
     tree = _Tree(row)
     answer_id = row["meta"]["message_id"]
     if answer_id not in tree.messages:
@@ -159,6 +163,7 @@ def _rated(row: Row) -> _Rated:
         return _Rated({**stamped, **as_chat}, [opinion])
     other = tree.talk(other_id)
     other_opinion = {"turn": other.turn, "categories": tags}
+    # The answer that the page shows first is the left side.
     is_left = tree.siblings(answer_id).index(answer_id) < tree.siblings(answer_id).index(other_id)
     left, right = (talk, other) if is_left else (other, talk)
     both = {
@@ -221,4 +226,5 @@ OPENWEBUI_FEEDBACK = FormatAdapter(
     other_columns=frozenset({"snapshot"}),
     about="feedback exported from Open WebUI: rated answers, and battles where another model answered beside",
 )
-"""The snapshot has other ways through the chat, too, so its parts are counted as they are read (`_message`)."""
+"""The snapshot has other ways through the chat, too. So its parts are not counted: `_message` rejects what it cannot
+read."""

@@ -113,6 +113,19 @@ def test_what_was_typed_is_read_and_results_of_a_search_are_counted(tmp_path):
         assert unread == ["search_results"] * (len(turns) // 2)
 
 
+def test_a_mark_in_a_column_excludes_a_row_whose_metadata_say_otherwise(tmp_path):
+    (row,) = one(turns=1, raw=True)
+    store = taken_in(tmp_path, [row | {"archived": True}])
+    assert rejects(store) == [(1, "excluded_by_source", "by archived")]
+
+
+def test_where_no_model_was_chosen_nobody_voted_even_if_a_model_has_no_name(tmp_path):
+    votes = older_sets()[1]
+    nobody = {"chosen_model_name": None, "both_equal": False, "model_a_name": None}
+    store = taken_in(tmp_path, [votes[0] | nobody, *votes[1:]])
+    assert votes[0]["conversation_pair_id"] not in store.read("battles")["battle_id"].to_list()
+
+
 MARKS = {
     "excluded": True,
     "contains_pii": True,

@@ -163,17 +163,23 @@ def test_each_nullable_key_of_a_librechat_chat_may_be_null(tmp_path):
     assert_conserved(store, len(rows) + 1)
 
 
-def test_both_older_forms_of_open_webui_are_read(tmp_path):
+def test_a_chat_of_open_webui_without_its_frame_is_read(tmp_path):
     nodes = drawn_tree(1)
     legacy = open_webui(nodes)["chat"]
     store = ingested(put_rows(tmp_path / "legacy", [legacy], "array"), tmp_path / "store")
     assert (store.read("conversations").height, rejected(store)) == (len(paths_of(nodes)), {})
+
+
+@pytest.mark.parametrize("history", [None, {}, {"currentId": "n1"}, {"currentId": None, "messages": {}}])
+def test_a_chat_of_open_webui_that_is_a_list_without_a_tree_is_read_in_its_order(tmp_path, history):
+    nodes = drawn_tree(1)
     listed = open_webui(nodes)
-    del listed["chat"]["history"]
+    listed["chat"]["history"] = history
     for message in listed["chat"]["messages"]:
         message.pop("parentId")
-    store = ingested(put_rows(tmp_path / "listed", [listed], "array"), tmp_path / "other")
-    assert texts(store.read("conversations").to_dicts()[0]) == [node["text"] for node in paths_of(nodes)[0]]
+    store = ingested(put_rows(tmp_path / "listed", [listed], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == [node["text"] for node in paths_of(nodes)[0]]
 
 
 def test_one_chat_of_librechat_printed_over_several_lines_is_one_row(tmp_path):

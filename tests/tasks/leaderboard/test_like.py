@@ -10,7 +10,7 @@ import pytest
 
 from schemas.rating import Interval, RatingMethod
 from tasks.leaderboard.leaderboard import FEW_BATTLES, leaderboard
-from tasks.leaderboard.like import kernel_weights, near_board
+from tasks.leaderboard.like import aim_of, kernel_weights, near_board
 from tasks.leaderboard.votes import votes
 from tasks.providers import Providers
 from tasks.signals.steps import signal_versions
@@ -106,6 +106,14 @@ def test_a_width_beyond_all_distances_gives_the_plain_board(like, curate, asked)
 )
 def test_what_gives_no_board_is_one_line(refused, asked, text, options, words):
     assert words in refused("rate", "--store", asked.root, "--like", text, *options)
+
+
+@pytest.mark.parametrize(
+    "text", ["gpt-4-turbo", "这张图里有3只猫吗123", "図2の数字1と0を読んで", "what-is-this", "1und2und3"]
+)
+def test_one_word_without_the_form_of_an_id_is_a_text(asked, text):
+    vector = np.array([1.0, 0.0], np.float32)
+    assert aim_of(asked, {}, text, lambda texts: np.array([vector for _ in texts])).signal == "text_embedding"
 
 
 def test_a_table_of_votes_and_a_store_without_vectors_are_refused_in_one_line(refused, asked, tmp_path):

@@ -86,6 +86,22 @@ def test_every_shard_has_its_checksum_and_every_column_its_type_and_words(releas
     ]  # fmt: skip
 
 
+def test_a_benchmark_alone_is_described_as_one(release):
+    manifest = _manifest(release)
+    alone = manifest.model_copy(update={"counts": manifest.counts | {"chat": 0, "battle": 0}})
+    about = json.loads(croissant(alone))
+    assert about["name"] == "Vision arena benchmark" and about["rai:dataCollection"].startswith("The items of a benchm")
+    assert not any("arena" in bias or "votes" in bias for bias in about["rai:dataBiases"])
+    assert not any("network addresses" in limit or "few_battles" in limit for limit in about["rai:dataLimitations"])
+    assert yaml.safe_load(citation(alone))["title"] == "Vision arena benchmark"
+
+
+def test_languages_that_are_not_listed_are_counted(release):
+    languages = {f"Language {number:02}": 1 for number in range(23)}
+    about = json.loads(croissant(_manifest(release).model_copy(update={"languages": languages})))
+    assert about["rai:dataBiases"][0].endswith("and 3 others.")
+
+
 def test_statements_are_those_of_the_manifest(release):
     about, manifest = _described(release, **NAMED), _manifest(release, **NAMED)
     assert funnel_line(Funnel.model_validate(manifest.funnel)) in about["rai:dataCollection"]
