@@ -279,9 +279,10 @@ _MIXED = r"(?=\S{0,63}[\d!@#$%^&*?])(?=\S{0,63}[^\W\d_])[^\s\"'`<>,;(){}\[\]]{6,
 """A word with a digit or sign and a letter, as a password is and a word of a sentence is not."""
 _WORD = r"(?:\d{1,2}[.)][^\S\n]?)?(?!(?:the|and|for|are|was|but|from)\b)[a-z]{3,8}"
 _PREFIXED = (
-    r"\b(?P<data>sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
-    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}"
-    r"|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,}"
+    r"\b(?P<data>sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}"
+    r"|(?:AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|npm_[0-9A-Za-z]{36})(?![0-9A-Za-z])"
+    r"|xox[abprs]-(?=[\d-]{0,60}[A-Za-z])[0-9A-Za-z-]{16,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}"
+    r"|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}|pypi-[0-9A-Za-z_-]{50,}"
     r"|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
     r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
 )
@@ -352,10 +353,10 @@ FORMS = (
         rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,|]{{1,3}}){{11,23}}{_WORD})\b",
     ),
     SecretForm(
-        "vendor's prefix", KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ tskey- key- ac", is_irregular,
+        "vendor's prefix", KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ sq0csp- tskey- key- ac", is_irregular,
         r"(?<![\w-])(?P<data>GOCSPX-[\w-]{24,40}|ya29\.[\w-]{20,500}|whsec_[A-Za-z0-9+/]{24,90}={0,2}"
-        r"|ntn_[A-Za-z0-9]{40,60}|figd_[\w-]{30,60}|sbp_[0-9a-f]{40}|tskey-[a-z]{2,12}-[A-Za-z0-9-]{15,80}"
-        r"|key-[0-9a-f]{32}|AC[0-9a-f]{32})(?![\w-])",
+        r"|ntn_[A-Za-z0-9]{40,60}|figd_[\w-]{30,60}|sbp_[0-9a-f]{40}|sq0csp-[\w-]{43}"
+        r"|tskey-[a-z]{2,12}-[A-Za-z0-9-]{15,80}|key-[0-9a-f]{32}|AC[0-9a-f]{32})(?![\w-])",
     ),
     SecretForm(
         "login", KEY, "log cred", bool,  # a user and a password with a slash or colon between

@@ -28,7 +28,7 @@ SECRETS = {
     f"root:$6${_part('aB3', 40)}:19000:0": f"$6${_part('aB3', 40)}",
     **{
         prefix + _part("a1B2c3D4e5", length): prefix + _part("a1B2c3D4e5", length)
-        for prefix, length in {"GOCSPX-": 28, "ya29.": 40, "whsec_": 32, "ntn_": 46, "figd_": 40}.items()
+        for prefix, length in {"GOCSPX-": 28, "ya29.": 40, "whsec_": 32, "ntn_": 46, "figd_": 40, "sq0csp-": 43}.items()
     },
     **{
         prefix + _part("0a1b2c3d4e", length): prefix + _part("0a1b2c3d4e", length)
@@ -41,7 +41,9 @@ HARMLESS = [
     'sshpass -p "$PW" ssh host', "jdbc:oracle:thin:scott/tiger@db", "jdbc:oracle:thin:<user>/<password>@db",
     "Cookie: name=value", "cookie: theme=dark; lang=en", "key-value", "pw: the password", "pw = sum(x)", "AC power",
     "credentials: see docs/setup.md", "login=user/password", "WIFI: slow", "whsec_", "key-xxxxxxxxxxxxxxxx",
-    "basic_1d_integrand", "Basic1DLinearSolver", "bearer_token_2fa_given",
+    "basic_1d_integrand", "Basic1DLinearSolver", "bearer_token_2fa_given", "xoxb-12345-abcd234",
+    f"AIza{_part('a1B2c3D4e5', 42)}", f"AKIA{_part('A1B2C3D4E5', 20)}", f"npm_{_part('a1B2c3D4e5', 40)}",
+    f"xoxp-{_part('5723', 12)}-{_part('7380', 12)}-{'#' * 20}",
 ]  # fmt: skip
 
 
