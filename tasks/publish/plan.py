@@ -64,10 +64,11 @@ def plan_upload(
     _check_tag(manifest.version)
     if not listing:
         require_allowed(release, manifest, public, accepted)
-    if problems := verify_release(release, parts, store):
-        raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
-    if manifest_sha256(release) != sealed:
+    problems = verify_release(release, parts, store)
+    if manifest_sha256(release) != sealed:  # then what was found may be about both, the old and the new one
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
+    if problems:
+        raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
     goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
     whole = {repo: {name: name for name in sorted(goes)}}

@@ -94,9 +94,18 @@ def released_documents(store: Store) -> pl.DataFrame:
     return pl.concat(conversations.with_columns(numbers) for conversations in rows)
 
 
+_CUT = """
+    -- a row is the left side of a kept battle whose conversation went on after the vote, and the turns up to the vote
+    SELECT conversation_a AS conversation_id, turns_a
+    FROM battles
+    SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS kept_battles
+        USING (battle_id)
+    JOIN (SELECT conversation_id AS conversation_a, num_turns FROM released) AS whole USING (conversation_a)
+    WHERE turns_a < num_turns
+"""
 _UNTIL_VOTE = """
-    -- a row is the left side of a kept battle whose conversation went on after the vote: what was asked up to the vote
-    -- as it is released and as it was logged, the images shown there, and the first image of all ('' for none)
+    -- a row is one of the wanted conversations: what was asked up to the vote, as it is released and as it was logged,
+    -- the images shown there, and the first image of all ('' for none)
     SELECT
         conversation_id, released.tstamp,
         prompt_of(
@@ -110,14 +119,18 @@ _UNTIL_VOTE = """
         coalesce(logged.image_ids[1], '') AS image
     FROM released
     JOIN conversations AS logged USING (conversation_id)
-    JOIN (
-        SELECT conversation_a AS conversation_id, turns_a
-        FROM battles
-        SEMI JOIN (SELECT item_id AS battle_id FROM decisions WHERE item_kind = 'battle' AND keep) AS kept_battles
-            USING (battle_id)
-    ) AS voted USING (conversation_id)
-    WHERE turns_a < released.num_turns
+    JOIN wanted USING (conversation_id)
 """
+_UNTIL_VOTE_COLUMNS = {
+    "conversation_id": pl.String,
+    "tstamp": pl.Datetime("us", "UTC"),
+    "prompt": pl.String,
+    "logged_prompt": pl.String,
+    "image_ids": pl.List(pl.String),
+    "logged_image_ids": pl.List(pl.String),
+    "image": pl.String,
+}
+"""Columns of `_UNTIL_VOTE`, for a store without such battles."""
 
 
 def documents_until_vote(store: Store) -> pl.DataFrame:
@@ -125,7 +138,9 @@ def documents_until_vote(store: Store) -> pl.DataFrame:
 
     Columns as `released_documents`, and the text `prompt`.
     """
-    rows = store.ask(_UNTIL_VOTE).sort("tstamp", "conversation_id")
+    cut_conversations = store.ask(_CUT)
+    batches = store.batches(_UNTIL_VOTE, wanted=cut_conversations) if cut_conversations.height else ()
+    rows = pl.concat([pl.DataFrame(schema=_UNTIL_VOTE_COLUMNS), *batches]).sort("tstamp", "conversation_id")
     columns: dict[str, list[str]] = {"prompt_id": [], "document_id": [], "logged_document_id": []}
     for row in rows.iter_rows(named=True):
         prompt_id = text_id(row["prompt"])

@@ -8,6 +8,7 @@ from flows.products import parts_of_release
 from flows.publish import publish
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy, policy_hash
+from schemas.release import Manifest
 from tasks.policy.policy_file import load_policy
 from tasks.providers.embedded_figures import NO_FIGURE, stated
 from tasks.publish.hub import hub_api
@@ -15,6 +16,9 @@ from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release
 from tasks.publish.records import of_version
 from tasks.publish.steps import describe_release, push_release
+from tasks.release.build import CITATION, CROISSANT
+from tasks.release.citation import citation
+from tasks.release.croissant import croissant
 from tests.builders import NOON
 from tests.small_store import manifest_of
 from tests.tampered_release import card_says, reseal, stood_in_by, write_manifest
@@ -75,6 +79,9 @@ def _under(release, **changes):
     card = release / "README.md"
     card.write_text(card.read_text(encoding="utf-8").replace(manifest["policy_hash"], name), encoding="utf-8")
     write_manifest(release, policy=policy, policy_hash=name)
+    changed = Manifest.model_validate(manifest_of(release))
+    for file, text in ((CROISSANT, croissant(changed)), (CITATION, citation(changed))):
+        (release / file).write_text(text, encoding="utf-8")
     reseal(release)
 
 
