@@ -66,8 +66,11 @@ class ReviewQueue(Protocol):
         """The reviewer that is stored for a name on a sheet."""
         return name
 
-    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
-        """The cells `verdict` and `reasons` of a line of an earlier version's sheet, or none. Raises BadInput."""
+    def earlier(self, store: Store, cells: Mapping[str, str], sheet: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+        """The cells `verdict` and `reasons` of a line of an earlier version's sheet, or none. Raises BadInput.
+
+        `sheet`: the cells of all its lines.
+        """
         return {}
 
 

@@ -41,6 +41,8 @@ class GeneratedQueue(ReviewQueue):
 
     def __init__(self, bench: str | None = None, guided: bool = True) -> None:
         self._bench, self._guided = bench, guided
+        self._guidelines = dict[str, str]()
+        """Item id -> the guideline of its aspect; empty until it is needed."""
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The items of all benchmarks, in their order."""
@@ -64,8 +66,11 @@ class GeneratedQueue(ReviewQueue):
         """A keyed hash."""
         return hmac.digest(store_key(store), f"rater {name}".encode(), "sha256").hex()[:24]
 
-    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
-        """The verdict for columns with yes and no; a guideline in a line says that the rater had read it."""
+    def earlier(self, store: Store, cells: Mapping[str, str], sheet: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+        """The verdict for columns with yes and no; a guideline in a line says that the rater had read it.
+
+        A line without one, because its aspect has none, is guided where the sheet shows other guidelines.
+        """
         said = {name: cells.get(name, "").lower() for name in FITS}
         if not any(said.values()):
             return {"verdict": ""}
@@ -73,7 +78,20 @@ class GeneratedQueue(ReviewQueue):
             if value not in ("yes", "no"):
                 raise BadInput(f"{name} {known_values(value, ('yes', 'no'))}")
         fits = [name for name, value in said.items() if value == "yes"]
-        return {"verdict": " ".join(fits) or NONE, "reasons": GUIDED if cells.get("guideline") else ""}
+        guided = bool(cells.get("guideline")) or (
+            any(line.get("guideline") for line in sheet) and self._guideline(store, cells["item"]) == ""
+        )
+        return {"verdict": " ".join(fits) or NONE, "reasons": GUIDED if guided else ""}
+
+    def _guideline(self, store: Store, item_id: str) -> str | None:
+        """The guideline of an item's aspect, without spaces around it; None for an item that is not there."""
+        if not self._guidelines:
+            for made in self._benches(store):
+                aspects = {each.description.description_id: each.description.aspect for each in made.progress}
+                self._guidelines |= {
+                    item.item_id: made.aspects[aspects[item.description_id]].guideline.strip() for item in made.items
+                }
+        return self._guidelines.get(item_id)
 
     def _benches(self, store: Store) -> Iterator[BenchState]:
         names = store.read("generated_items", ["bench"])["bench"].unique().sort()

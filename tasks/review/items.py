@@ -67,7 +67,7 @@ class WrittenQueue(ReviewQueue):
         """A keyed hash."""
         return str(Pseudonyms(store_key(store)).user_id(name))
 
-    def earlier(self, cells: Mapping[str, str]) -> Mapping[str, str]:
+    def earlier(self, store: Store, cells: Mapping[str, str], sheet: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
         """The verdict for the columns correct, fault and harmful. Raises BadInput."""
         if not cells.get("correct"):
             return {"verdict": ""}

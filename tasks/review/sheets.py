@@ -128,7 +128,7 @@ def read_sheets(
     A verdict is about the content and the reasons that its line has. Raises BadInput for a line that cannot be used,
     and when no item is in the store.
     """
-    lines = [line for file in files for line in _read(file, queues, reviewer)]
+    lines = [line for file in files for line in _read(store, file, queues, reviewer)]
     names = {queue.name: {line.cells["item"] for line in lines if line.queue is queue} for queue in queues}
     items = {queue.name: _by_name(queue, store, names[queue.name]) for queue in queues}
     found, elsewhere, seen = list[Review](), list[str](), dict[tuple[str, ...], str]()
@@ -184,9 +184,10 @@ class _Line(NamedTuple):
     """Empty where nobody is named and nobody needs to be."""
 
 
-def _read(file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[_Line]:
-    known = {queue.name: queue for queue in queues}
-    for where, cells in read_rows(file, ("item",)):
+def _read(store: Store, file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[_Line]:
+    known, rows = {queue.name: queue for queue in queues}, read_rows(file, ("item",))
+    sheet = [cells for _, cells in rows]
+    for where, cells in rows:
         for name, others in _EARLIER.items():
             if name not in cells and (other := next((each for each in others if each in cells), None)):
                 cells[name] = cells[other]
@@ -197,7 +198,7 @@ def _read(file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[
         if "verdict" not in cells:
             # the cells that a line of an earlier version's sheet stands for
             try:
-                found = queue.earlier(cells)
+                found = queue.earlier(store, cells, sheet)
             except BadInput as error:
                 raise BadInput(f"{where}: {error}") from None
             if not found:

@@ -119,6 +119,22 @@ def test_a_filled_in_sheet_of_an_earlier_version_is_read(sheet, take, tmp_path, 
     assert row["reasons"] == {"held": ["odd_image"], "generated": ["guided"]}.get(kind, [])
 
 
+@pytest.mark.parametrize(("guideline", "guided"), [("Name colours.", [True, False]), (" ", [True, True])])
+def test_a_guided_rater_of_an_earlier_sheet_stays_guided_where_the_aspect_has_no_guideline(
+    sheet, take, tmp_path, guideline, guided
+):
+    store, rows = sheet("generated", *OPTIONS["generated"])
+    aspects = store.read("generated_aspects")
+    store.replace("generated_aspects", aspects.with_columns(guideline=pl.lit(guideline)))
+    lines = [f"{rows[0]['item']},Read,yes,no,cid", f"{rows[1]['item']},,yes,no,cid"]
+    file = tmp_path / "cid.csv"
+    file.write_text("\n".join([f"{GENERATED},reviewer", *lines, ""]), encoding="utf-8")
+    code, _, err = take(store, "generated", file)
+    assert code == 0, err
+    reasons = dict(reviews_of(store).select("item_id", "reasons").iter_rows())
+    assert [reasons[row["item"]] == ["guided"] for row in rows[:2]] == guided
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "told"),
     [
