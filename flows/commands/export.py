@@ -1,7 +1,8 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,9 @@ from schemas.publication import (
     SftStyle,
 )
 from schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from tasks.report.page import Part
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
@@ -104,10 +108,8 @@ def figures(settings: Settings, out: OutOption) -> None:
     """Every figure of the report as SVG and PDF, with its table as CSV; of what the store would release now."""
     from flows.products import item_ids, left_out_items, report_sections
     from schemas.release import CONFIGS
-    from tasks.export.destination import destination
     from tasks.release.gather import Gathered
     from tasks.report.content import report_content
-    from tasks.report.page import write_figures
     from tasks.storage.queries.conversation_features import Tallies
     from tasks.storage.queries.released import is_decided
 
@@ -119,11 +121,19 @@ def figures(settings: Settings, out: OutOption) -> None:
     for config in CONFIGS:
         for rows in gathered.rows(config):
             tallies.add(config, rows)
+    write_new_figures(out, lambda: report_content(store, tallies, report_sections(store)).parts)
+
+
+def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"]) -> None:
+    """Write figures and their tables to a new folder. Raises BadInput where there is one, before any is made."""
+    from tasks.export.destination import destination
+    from tasks.report.page import write_figures
+
     with destination(out) as folder:
         if folder.exists():
             raise BadInput(f"{out!r} exists already; give a folder that does not")
+        parts = made()
         folder.mkdir(parents=True)
-        parts = report_content(store, tallies, report_sections(store)).parts
         boxes = write_figures(folder, parts)
     print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
     if boxes:

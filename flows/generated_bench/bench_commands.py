@@ -1,11 +1,13 @@
 """`curate bench generate` and what is done with such a benchmark."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import flows.commands.options as opt
+from flows.commands.export import OutOption, write_new_figures
 from flows.commands.listed import Added
 from flows.commands.options import existing, takes
 from flows.commands.pipeline import run_stages
@@ -131,8 +133,30 @@ def accuracy(
         print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
-    for each in [*notes, *_of_makers(marked)]:
+    for each in [*notes, *_of_makers(marked.embedded)]:
         note(one_line(each))
+
+
+@takes("store", "providers")
+def figures(
+    settings: Settings,
+    bench: Annotated[
+        list[str], typer.Option("--bench", help="Name of the benchmark; repeatable, for benchmarks of one capability.")
+    ],
+    out: OutOption,
+) -> None:
+    """Figures of descriptions and questions as SVG and PDF, with tables as CSV: how alike they are, and their words.
+
+    Give a benchmark made with the graph of words and one made without, `--set generate.graph=no`, to compare both.
+    """
+    from tasks.generated_bench.results.texts import bench_texts, text_parts, unlike
+    from tasks.providers import Providers
+
+    texts = bench_texts(existing(settings.store), bench)
+    write_new_figures(out, lambda: [*text_parts(texts, Providers(settings.providers)["text_embedding"])])
+    embedded = dict.fromkeys(maker for each in texts for maker in each.made.embedded)
+    for each in [*unlike(texts), *_of_makers([*embedded])]:
+        note(one_line(each, 300))
 
 
 def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
@@ -180,7 +204,7 @@ def _print_side_by_side(one: "Examined", other: "Examined", slices: list[str], t
     notes = [f"{each.bench} was written by {each.author}" for each in (one, other)]
     if one.author == other.author:
         notes.append("both have one author: what differs is chance, or how they were made")
-    for each in dict.fromkeys([*notes, *_of_makers(one), *_of_makers(other)]):
+    for each in dict.fromkeys([*notes, *_of_makers(one.embedded), *_of_makers(other.embedded)]):
         note(one_line(each))
 
 
@@ -216,7 +240,7 @@ def audit(
     marked = marked_bench(opened, chosen.generated or "", answer_version or ())
     rows = audited_rows(opened, marked, answer_version or ())
     print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
-    for each in _of_makers(marked):
+    for each in _of_makers(marked.embedded):
         note(one_line(each))
 
 
@@ -239,11 +263,11 @@ def _print_audit_estimate(settings: Settings) -> None:
     print_estimates(estimate_audit(opened, bench, models, modes, prices, tokens_in()), settings)
 
 
-def _of_makers(marked: "Examined") -> list[str]:
-    """A note where stand-ins made the benchmark."""
+def _of_makers(embedded: Sequence[str]) -> list[str]:
+    """A note where stand-ins made the benchmark. `embedded`: which makers they were."""
     from tasks.generated_bench.steps import STAND_INS
 
-    return [STAND_INS.format(", ".join(marked.embedded))] if marked.embedded else []
+    return [STAND_INS.format(", ".join(embedded))] if embedded else []
 
 
-COMMANDS = tuple(Added(each, "bench") for each in (generate, accuracy, audit))
+COMMANDS = tuple(Added(each, "bench") for each in (generate, accuracy, figures, audit))

@@ -109,6 +109,11 @@ class BenchState:
         return Capability.model_validate_json(self.bench.capability)
 
     @property
+    def embedded(self) -> list[str]:
+        """Makers of the benchmark that were embedded stand-ins."""
+        return [each.partition("=")[0] for each in self.bench.providers if each.endswith("=embedded")]
+
+    @property
     def wanted(self) -> int:
         """Descriptions that it is to have."""
         return self.bench.general * self.bench.fine * self.bench.per_aspect * len(self.bench.levels)

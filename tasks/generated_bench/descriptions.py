@@ -52,12 +52,16 @@ class WordGraph:
         self._graph.add_edges_from((topic_word, word) for word in key_words if word != topic_word)
         self._descriptions += 1
 
+    def neighbours(self) -> dict[str, int]:
+        """Word -> number of words that it is connected with."""
+        return dict(self._graph.degree)
+
     def kept_out(self) -> tuple[str, ...]:
         """The most connected words, floor(ln(descriptions) + 1) of them; by name among equals."""
         if not self._descriptions:
             return ()
         count = math.floor(math.log(self._descriptions) + 1)
-        ranked = sorted(self._graph.degree, key=lambda pair: (-pair[1], pair[0]))
+        ranked = sorted(self.neighbours().items(), key=lambda pair: (-pair[1], pair[0]))
         return tuple(word for word, _ in ranked[:count])
 
 

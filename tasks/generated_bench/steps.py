@@ -20,7 +20,7 @@ from tasks.generated_bench.bench_state import BenchState, read_bench
 from tasks.generated_bench.items import key_counts
 from tasks.generated_bench.results.errors import sort_by_model
 from tasks.generated_bench.results.examined import rows_for_release
-from tasks.generated_bench.results.figures import mean_cosine
+from tasks.generated_bench.results.figures import likeness_by_level
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.runtime.steps import step
@@ -75,8 +75,7 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
         notes.append(f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}")
     for level, letters in key_counts(finished.items).items():
         notes.append(f"{level}: keys {', '.join(f'{letter} {count:,}' for letter, count in letters.items())}")
-    embedded = [each.partition("=")[0] for each in finished.bench.providers if each.endswith("=embedded")]
-    notes += [STAND_INS.format(", ".join(embedded))] if embedded else []
+    notes += [STAND_INS.format(", ".join(finished.embedded))] if finished.embedded else []
     return work.report("bench_questions", notes)
 
 
@@ -121,14 +120,11 @@ def _opened(settings: Settings) -> tuple[Store, BenchState]:
 
 def _diversity(made: BenchState, providers: Providers) -> str:
     """The mean cosine of descriptions of one aspect and level, over all of these."""
-    cells: dict[tuple[int, str], list[int]] = {}
-    for place, each in enumerate(made.progress):
-        cells.setdefault((each.description.aspect, each.description.level), []).append(place)
     if not made.progress:
         return "no descriptions yet"
     vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
-    found = [value for places in cells.values() if (value := mean_cosine(vectors[places])) is not None]
+    cosine = likeness_by_level(made, vectors)["mean_cosine"][-1]
     words = "with" if made.bench.graph else "without"
-    if not found:
+    if cosine is None:
         return "one description for each aspect and level: no diversity to measure"
-    return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {np.mean(found):.3f}"
+    return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {cosine:.3f}"

@@ -299,6 +299,34 @@ def line_chart(
 
 
 @drawn_late
+def point_panels(names: Sequence[str], panels: Mapping[str, _Floats], groups: Mapping[str, Sequence[str]]) -> Figure:
+    """Points of each panel side by side on one scale, coloured by group; `names` are the groups in order.
+
+    `panels`: name -> float32 (n, 2), positions. `groups`: name -> the group of each of its points.
+    """
+    colours = {name: _TOPIC_COLOURS[2 * place % len(_TOPIC_COLOURS)] for place, name in enumerate(names)}
+    wide, top = WIDTH / max(1, len(panels)), EDGE + 2 * HEAD
+    figure = new_figure(top + wide + EDGE)
+    every = np.concatenate([*panels.values()]) if panels else np.zeros((1, 2), np.float32)
+    least, most = every.min(axis=0), every.max(axis=0)
+    spare = 0.05 * (most - least) + 1e-6
+    for place, (name, points) in enumerate(panels.items()):
+        left = place * wide
+        axes = panel(figure, left + EDGE, WIDTH - left - wide + EDGE, top, EDGE)
+        of_point = np.array(groups[name], object)
+        for group, colour in colours.items():
+            x, y = points[of_point == group].T
+            axes.plot(x, y, "o", color=colour, markersize=4, markeredgewidth=0, alpha=0.7, label=shown_name(group, 30))
+        axes.set(xlim=(least[0] - spare[0], most[0] + spare[0]), ylim=(least[1] - spare[1], most[1] + spare[1]))
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_title(shown_name(name), loc="left", fontsize=TEXT)
+        if place == 0:
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + HEAD / wide), ncols=6, frameon=False, borderpad=0.2)
+    return figure
+
+
+@drawn_late
 def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> Figure:
     """Histograms as outlines over the same bins, two colours; grey when `faded`."""
     figure = new_figure(_LINES_HEIGHT + BELOW + 24)

@@ -1,11 +1,20 @@
 """docs/papers.md: the figures that it promises of a store are made by its command, with the columns that it names."""
 
+import csv
+import json
 import re
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
+
+from flows.products import keyed_items
+from schemas.asked_model import AskedModel
+from schemas.settings import EvaluateSettings
+from tasks.judging.answers import ask_models
+from tasks.judging.sources import bench_of
+from tests.generated_bench import decided, settings_for
 
 PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
 ITEMS = {
@@ -19,6 +28,8 @@ ITEMS = {
     "AB Table": range(1, 7),
 }
 """Paper and kind -> numbers of its figures or tables."""
+ON_DEMAND = "From benchmarks made on demand"
+MADE = ("From logs, by one command", "By other commands", ON_DEMAND)
 
 
 def _rows(heading):
@@ -41,14 +52,11 @@ def _named(cell):
 
 
 def test_every_figure_and_table_of_the_papers_has_a_row():
-    headings = ("From logs, by one command", "By other commands", "Not there yet, or by hand")
+    headings = (*MADE, "Not there yet, or by hand")
     named = Counter(each for heading in headings for row in _rows(heading) for each in _named(row[0]))
     expected = {(paper, number) for paper, numbers in ITEMS.items() for number in numbers}
     assert set(named) == expected
     assert [each for each, count in named.items() if count > 1] == [("VA Fig.", 21)]  # of four panels
-
-
-MADE = ("From logs, by one command", "By other commands")
 
 
 def test_the_page_says_how_many_figures_and_tables_commands_make():
@@ -76,3 +84,76 @@ def test_the_command_of_the_page_writes_every_file_with_its_columns(curated, cur
         assert table.height, file
         for suffix in (".svg", ".pdf"):
             assert (tmp_path / "figures" / file.strip("`")).with_suffix(suffix).stat().st_size > 500
+
+
+BENCHES = {"BENCH": "scenes", "OTHER": "plain"}
+
+
+@pytest.fixture(scope="module")
+def on_demand(tmp_path_factory):
+    """A store with two benchmarks, with and without the graph of words, which two models answered."""
+    folder = tmp_path_factory.mktemp("on_demand") / "store"
+    size = {"general": 1, "fine": 2, "levels": ["easy", "medium"]}
+    decided(settings_for(folder, **size))
+    store = decided(settings_for(folder, **size, name=BENCHES["OTHER"], graph=False))
+    models = [AskedModel(name=name, vendor="embedded", model=name) for name in ("scene-viewer", "blind")]
+    for bench in BENCHES.values():
+        assert not ask_models(store, bench_of(store, EvaluateSettings(generated=bench), keyed_items), models).failures
+    return store
+
+
+def _asked(curate, store, kind, folder, verdict, *options):
+    """Type the commands that ask a rater on a sheet and take it in; returns its lines."""
+    asked = ("--store", store.root, "--bench", BENCHES["BENCH"])
+    code, _, err = curate("review", "out", kind, *asked, "--out", folder, *options)
+    assert code == 0, err
+    lines = list(csv.DictReader((folder / "sheet.csv").read_text(encoding="utf-8").splitlines()))
+    with (folder / "filled.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(line | {"verdict": verdict, "reviewer": folder.name} for line in lines)
+    code, _, err = curate("review", "in", kind, folder / "filled.csv", *asked)
+    assert code == 0, err
+    return lines
+
+
+def test_the_commands_on_benchmarks_made_on_demand_give_the_columns_that_the_page_names(on_demand, curate, tmp_path):
+    _asked(curate, on_demand, "generated", tmp_path / "ann", "description_fits question_fits")
+    _asked(curate, on_demand, "generated", tmp_path / "bob", "question_fits", "--set", "guided=no")
+    wrong = _asked(curate, on_demand, "wrong_answers", tmp_path / "cid", "comprehension")
+    words = {"STORE": on_demand.root, "DIR": str(tmp_path / "figures"), **BENCHES}
+    printed = {}
+    for _, command, columns, *_ in _rows(ON_DEMAND):
+        if command.strip("`").endswith(".csv"):
+            file = tmp_path / "figures" / command.strip("`")
+            table = pl.read_csv(file)
+            assert table.columns == columns.split(", ") and set(table["graph"]) == {"with", "without"}, file
+            assert file.with_suffix(".svg").stat().st_size > 500
+            continue
+        typed = [words.get(word, word) for word in command.strip("`").split()[1:]]
+        code, out, err = curate(*typed, *(() if "DIR" in command else ("--json",)))
+        assert code == 0, err
+        if "DIR" not in command:
+            rows = [json.loads(line) for line in out.splitlines()]
+            printed[command] = [row for row in rows if {*columns.split(", ")} <= row.keys()]
+            assert printed[command], command
+    examined, rated, sorted_wrong = printed.values()
+    assert {row["model"] for row in examined} == {"scene-viewer", "blind"}
+    fits = {(row["asked"], row["guided"]): row["rate"] for row in rated if row["level"] == "all"}
+    assert [fits["description_fits", guided] for guided in (True, False)] == [1.0, 0.0]
+    assert sum(row["comprehension"] for row in sorted_wrong if row["slice"] == "overall") == len(wrong) > 0
+
+
+@pytest.mark.parametrize(
+    ("benches", "told"),
+    [
+        (("scenes", "scenes"), "--bench 'scenes' is given twice"),
+        (("none",), "has no benchmark of this name; it has plain, scenes"),
+    ],
+)
+def test_benchmarks_whose_texts_cannot_be_drawn_are_one_line_and_make_no_folder(
+    on_demand, refused, tmp_path, benches, told
+):
+    given = [word for name in benches for word in ("--bench", name)]
+    assert told in refused("bench", "figures", "--store", on_demand.root, *given, "--out", tmp_path / "new")
+    assert not (tmp_path / "new").exists()

@@ -129,10 +129,9 @@ def marked_bench(store: Store, bench: str, versions: Collection[str]) -> Examine
     """Raises BadInput as `kept_items` and `mark` do."""
     kept, made = kept_items(store, bench), read_bench(store, bench)
     answers = answers_to(store, kept.conversations)
-    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
     author = made.progress[0].description.version if made.progress else ""
     marked = mark(kept.items, answers, versions)
-    return Examined(bench, made.bench.capability, author, kept.items, marked, kept.dropped, embedded)
+    return Examined(bench, made.bench.capability, author, kept.items, marked, kept.dropped, made.embedded)
 
 
 def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Figures of how a benchmark was made: diversity of its aspects, and how alignment scores of images are distributed."""
+"""How a benchmark was made, in numbers: diversity of aspects and descriptions, and alignment scores of images."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -6,11 +6,15 @@ from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from schemas.benches.generated import GeneratedAspect
 from schemas.benches.generated_results import AlignmentRow, DiversityRow
 from tasks.generated_bench.bench_state import BenchState
 from tasks.providers.capabilities import TextEmbedder
+
+ALL_LEVELS = "all"
+"""Name of the row over all levels."""
 
 
 def mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
@@ -38,6 +42,25 @@ def diversity_rows(made: BenchState, embedder: TextEmbedder) -> list[DiversityRo
         found = mean_cosine(np.stack([vectors[number] for number in chosen])) if chosen else None
         rows.append(DiversityRow(general=general, fine=fine, aspects=len(chosen), mean_cosine=found))
     return rows
+
+
+def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.DataFrame:
+    """Likeness of the descriptions of each level, and of all in the last row: lower is more diverse.
+
+    Columns: level; groups, the pairs of aspect and level with two descriptions or more; descriptions; mean_cosine, the
+    mean over these groups of the mean cosine of their descriptions, null without a group. `vectors`: float32
+    (descriptions, dimension), unit vectors in the order of `made.progress`.
+    """
+    places: dict[tuple[int, str], list[int]] = {}
+    for place, each in enumerate(made.progress):
+        places.setdefault((each.description.aspect, each.description.level), []).append(place)
+    rows = []
+    for level in (*made.bench.levels, ALL_LEVELS):
+        groups = [group for (_, name), group in places.items() if level in (name, ALL_LEVELS)]
+        cosines = [cosine for group in groups if (cosine := mean_cosine(vectors[group])) is not None]
+        rows.append((level, len(cosines), sum(map(len, groups)), fmean(cosines) if cosines else None))
+    schema = {"level": pl.String, "groups": pl.Int64, "descriptions": pl.Int64, "mean_cosine": pl.Float64}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 def alignment_rows(made: BenchState) -> list[AlignmentRow]:
