@@ -23,6 +23,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
+from tasks.release.registered import is_benchmark_alone
 from tasks.release.steps import build_release, check_providers, seal_release, unchanged_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import measure_answers, measure_failures, measure_written, signal_versions
@@ -86,7 +87,8 @@ def release(settings: Settings) -> Iterator[StageReport]:
         yield from _screened_answers(settings, providers, versions)
     if store.parts("captions"):
         yield measure_written(settings, providers, validation_texts(store))
-    yield report_release(settings, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
+    alone, of_judges = is_benchmark_alone(built.staging), judge_stand_ins(store)
+    yield report_release(settings, providers, built.staging, built.tallies, report_sections, of_judges, alone)
     yield seal_release(settings, providers, versions, built, parts_of_store(store))
 
 

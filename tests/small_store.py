@@ -25,6 +25,7 @@ from tasks.images.decode import DecodedImage
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
+from tasks.release.registered import is_benchmark_alone
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.storage.queries.released import mark_decided
@@ -255,7 +256,8 @@ def make_release(store: Store, rated: bool = True, reported: bool = False, **set
         with patch("tasks.leaderboard.agreement.SAMPLES", 10):  # of 100, a third of the time
             rate_models.fn(chosen, VERSIONS, built.staging)
     if reported:
-        report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, judge_stand_ins(store))
+        alone, of_judges = is_benchmark_alone(built.staging), judge_stand_ins(store)
+        report_release.fn(chosen, providers, built.staging, built.tallies, report_sections, of_judges, alone)
     return seal_release.fn(chosen, providers, VERSIONS, built, parts_of_store(store))
 
 

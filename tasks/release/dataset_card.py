@@ -212,7 +212,7 @@ def dataset_card(
             for outcome, reason, lines in funnel.reasons()
         ],
         agreement=list(_agreement(bench["bench_agreement"])),
-        funnel_line=funnel_line(funnel),
+        funnel_line=funnel_line(funnel, bool(benchmarks)),
         unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
         models=[*_named_versions(policy)],
@@ -345,9 +345,10 @@ def dataset_name(config: str) -> str:
     return f"**this release, {config}**"
 
 
-def funnel_line(gone: Funnel) -> str:
-    """The sentence with the funnel's totals."""
-    return f"{gone.lines:,} log lines = {gone.kept:,} kept + {gone.dropped:,} dropped + {gone.rejected:,} rejected."
+def funnel_line(gone: Funnel, benchmark_alone: bool = False) -> str:
+    """The sentence with the funnel's totals, of items in a release that is a benchmark alone, else of log lines."""
+    things = "items" if benchmark_alone else "log lines"
+    return f"{gone.lines:,} {things} = {gone.kept:,} kept + {gone.dropped:,} dropped + {gone.rejected:,} rejected."
 
 
 class Statistics:

@@ -241,8 +241,9 @@ def part(key: str, table: pl.DataFrame, figure: Drawn, **words: object) -> Part:
 
 
 def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> None:
-    """Write the files. `about` has version, first_day, last_day, policy, policy_hash and embedded (list).
+    """Write the files.
 
+    `about` has version, first_day, last_day, policy, policy_hash, embedded (list) and benchmark_alone (bool).
     Sections are in the order of the groups of `sections.yaml`.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 @step
 def report_release(
     settings: Settings, providers: Providers, staging: Path, tallies: Tallies,
-    more: "Callable[[Store], Iterable[Part]]", stand_ins: Collection[str],
+    more: "Callable[[Store], Iterable[Part]]", stand_ins: Collection[str], benchmark_alone: bool = False,
 ) -> StageReport:  # fmt: skip
     """Write the report of the release that is being built in `staging`, whose rows are counted in `tallies`.
 
-    `more` gives the sections of products, `stand_ins` names theirs.
+    `more` gives the sections of products, `stand_ins` names theirs. `benchmark_alone`: it holds nothing but items of
+    benchmarks, and its page does not speak of logs.
     """
     from tasks.report.content import report_content  # imported late: matplotlib and Jinja are slow to load
     from tasks.report.page import write_report
@@ -40,6 +41,7 @@ def report_release(
         "policy": policy.name if policy else "unknown",
         "policy_hash": policy_hash(released_policy(policy)) if policy else "unknown",
         "embedded": sorted([*providers.stand_ins, *stand_ins]),
+        "benchmark_alone": benchmark_alone,
     }
     write_report(staging / "report", content, about)
     return StageReport(stage="report", counts={"sections": len(content.parts)})

@@ -18,7 +18,7 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, STYLE_SINCE, tables_of_votes
 from tasks.release.checks.pages import FIGURES, REPORT, PageSection, ShownReport, read_pages
-from tasks.release.registered import OpenRelease
+from tasks.release.registered import OpenRelease, is_benchmark_alone
 from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.storage.queries.conversation_features import Tallies
 
@@ -30,7 +30,9 @@ _WARNING = "Not for publishing: measured with embedded stand-ins ("
 _WITHHELD = re.compile(r"not released: (?P<conversations>[\d,]+) conversations, .* and (?P<battles>[\d,]+) battles")
 MADE_AGAIN_SINCE = STYLE_SINCE
 """Reports and cards of an earlier layout have other sections, words and ranks; a report is compared with its tables."""
-_OUTCOMES = ("log lines", "kept", "dropped", "rejected")
+_LINES, _ITEMS = "log lines", "items"
+"""Names of the input of a release at the head of the page; the second is that of a benchmark alone."""
+_OUTCOMES = ("kept", "dropped", "rejected")
 _REASONS = {"vote reasons", "vote reasons withheld"}
 """Counts at the head of the page that are not in every report, and of which only the store knows the rest."""
 _PARAGRAPHS = 2
@@ -146,7 +148,8 @@ def _unlike_rows(
             yield f"{REPORT}: section {key}: its sentences are not those of such a section"
     topics = tables.get("topics", pl.DataFrame()).get_column("topic", default=pl.Series("topic", [], pl.String))
     numbers = head_numbers(tallies, pl.DataFrame(topics.cast(pl.Int64, strict=False)), 0)
-    numbers |= dict(zip(_OUTCOMES, (gone.lines, gone.kept, gone.dropped, gone.rejected), strict=True))
+    numbers |= dict(zip(_OUTCOMES, (gone.kept, gone.dropped, gone.rejected), strict=True))
+    numbers[_ITEMS if is_benchmark_alone(release.folder) else _LINES] = gone.lines
     for name, number in numbers.items():
         if name != "benchmark prompts" and page.numbers.get(name) != f"{number:,}":
             yield f"{REPORT}: {name} are not the {number:,} that the release has"
@@ -217,7 +220,9 @@ def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, p
     page_of_ours = report_page(
         sections,
         funnel=Funnel.model_validate(manifest.funnel),
-        numbers={name: _count(number) for name, number in page.numbers.items() if name not in _OUTCOMES},
+        numbers={
+            name: _count(number) for name, number in page.numbers.items() if name not in (_LINES, _ITEMS, *_OUTCOMES)
+        },
         withheld={name: _count(withheld[name]) if withheld else 0 for name in ("conversations", "battles")},
         version=manifest.version,
         first_day=manifest.first_day,
@@ -225,6 +230,7 @@ def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, p
         policy=manifest.policy["name"],
         policy_hash=manifest.policy_hash,
         embedded=next(iter(_stand_ins(page)), []),
+        benchmark_alone=is_benchmark_alone(release.folder),
     )
     page_of_release = (release.folder / REPORT).read_text(encoding="utf-8")
     pairs_of_lines = zip_longest(page_of_release.split("\n"), page_of_ours.split("\n"), fillvalue="")

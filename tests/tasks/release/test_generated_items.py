@@ -113,6 +113,15 @@ def test_the_card_speaks_of_a_benchmark_and_no_file_is_of_conversations_or_votes
     assert {name.partition("/")[0] for name in tables} == {"bench", "generated", "leaderboard"}
 
 
+def test_card_and_report_count_items_and_name_no_log_days(release):
+    card, page = ((release / name).read_text() for name in ("README.md", "report/index.html"))
+    assert "6 items = 6 kept + 0 dropped + 0 rejected." in card and "| reason | items |" in card
+    assert "<title>Release report: Version 1.0.0 of a benchmark</title>" in page and "<b>6</b>items</div>" in page
+    for text in (card, page):
+        assert "log lines" not in text and "2023-01-01" not in text
+    assert problems_of(release) == []
+
+
 def test_a_benchmark_under_another_name_or_with_another_row_in_the_table_does_not_verify(release, tmp_path):
     for number, (old, new) in enumerate(
         (("# Benchmark scenes", "# Benchmark faces"), ("bench** | 5 |", "bench** | 500 |"), ("scenes\nlic", "x\nlic"))

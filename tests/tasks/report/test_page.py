@@ -125,7 +125,15 @@ def test_hostile_names_are_shown_as_text(html, page, report):
     assert "<script" not in svg
 
 
-ABOUT = {"version": "1.0", "first_day": "a", "last_day": "b", "policy": "p", "policy_hash": "0", "embedded": []}
+ABOUT = {
+    "version": "1.0",
+    "first_day": "a",
+    "last_day": "b",
+    "policy": "p",
+    "policy_hash": "0",
+    "embedded": [],
+    "benchmark_alone": False,
+}
 NOTHING = Funnel(lines=0, kept=0, dropped=0, rejected=0, dropped_by={}, rejected_by={})
 NONE_WITHHELD = {"conversations": 0, "battles": 0}
 
