@@ -82,8 +82,8 @@ def unlike(texts: Sequence[BenchTexts]) -> list[str]:
     if len({each.graph for each in texts}) == 1:
         setting = "no" if texts[0].made.bench.graph else "yes"
         lacking.append(
-            f"all were made {texts[0].graph} the graph of words; to compare, make one by `curate bench generate` with "
-            f"--set generate.graph={setting} under another name, and give both as --bench"
+            f"every benchmark here was made {texts[0].graph} the graph of words; to compare, make one by `curate "
+            f"bench generate` with --set generate.graph={setting}, and give both as --bench"
         )
     differing = [name for name in _MADE_WITH if len({repr(getattr(each.made.bench, name)) for each in texts}) > 1]
     if differing:
