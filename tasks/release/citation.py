@@ -8,7 +8,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from schemas.release import Manifest
 from tasks.release.build import CITATION
-from tasks.release.dataset_card import about_release, configs_with_rows, title_of
+from tasks.release.dataset_card import about_release, configs_with_rows, is_benchmark, title_of
 from tasks.release.registered import ReleasePart, StatedFile
 from tasks.runtime.untrusted import yaml_text
 
@@ -28,9 +28,12 @@ def description(manifest: Manifest) -> str:
     configs = "; ".join(
         f"{name}: {manifest.counts[name]:,} {ABOUT_CONFIGS[name]}" for name in configs_with_rows(manifest.counts)
     )
+    made = f"an arena dataset, made by arena-curation {manifest.software} from raw logs of "
+    days = f"{manifest.first_day} to {manifest.last_day}"
+    if is_benchmark(manifest):
+        made, days = f"a benchmark, made by arena-curation {manifest.software}", ""
     return (
-        f"Version {manifest.version} of an arena dataset, made by arena-curation {manifest.software} from raw logs of "
-        f"{manifest.first_day} to {manifest.last_day} under the policy {manifest.policy['name']} "
+        f"Version {manifest.version} of {made}{days} under the policy {manifest.policy['name']} "
         f"({manifest.policy_hash}). Rows: {configs or 'none'}."
     )
 

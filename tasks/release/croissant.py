@@ -197,7 +197,7 @@ def _responsible(manifest: Manifest) -> dict[str, str | list[str]]:
     return {
         "dataCollection": f"{_collection(manifest)} {funnel_line(funnel)}",
         "dataCollectionType": ["User-generated content data"],
-        "dataCollectionTimeframe": [manifest.first_day, manifest.last_day],
+        "dataCollectionTimeframe": [] if is_benchmark(manifest) else [manifest.first_day, manifest.last_day],
         "dataCollectionMissingData": _missing(manifest),
         "dataPreprocessingProtocol": [*_removed(policy, funnel), *_prepared(manifest, policy)],
         "dataAnnotationProtocol": _annotation(has_votes),

@@ -121,7 +121,7 @@ _UNTIL_VOTE = """
     JOIN conversations AS logged USING (conversation_id)
     JOIN wanted USING (conversation_id)
 """
-_UNTIL_VOTE_COLUMNS = {
+_UNTIL_VOTE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "conversation_id": pl.String,
     "tstamp": pl.Datetime("us", "UTC"),
     "prompt": pl.String,

@@ -27,7 +27,7 @@ def _pictures(path_row: Row) -> Sequence[Row]:
     return pictures(path_row, "conversation")
 
 
-def _files(message: Row, address: str) -> Row:
+def _files(message: Row, address: str) -> Record:
     """The files of a message: addresses of pictures in `images`, and the others in `files`, where they are counted."""
     addresses = []
     other_files = []
