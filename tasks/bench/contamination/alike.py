@@ -140,7 +140,9 @@ def documents_until_vote(store: Store) -> pl.DataFrame:
     """
     cut_conversations = store.ask(_CUT)
     batches = store.batches(_UNTIL_VOTE, wanted=cut_conversations) if cut_conversations.height else ()
-    rows = pl.concat([pl.DataFrame(schema=_UNTIL_VOTE_COLUMNS), *batches]).sort("tstamp", "conversation_id")
+    rows: pl.DataFrame = pl.concat([pl.DataFrame(schema=_UNTIL_VOTE_COLUMNS), *batches]).sort(
+        "tstamp", "conversation_id"
+    )
     columns: dict[str, list[str]] = {"prompt_id": [], "document_id": [], "logged_document_id": []}
     for row in rows.iter_rows(named=True):
         prompt_id = text_id(row["prompt"])
