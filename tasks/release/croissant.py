@@ -227,7 +227,7 @@ def _collection(manifest: Manifest) -> str:
 
 
 def _missing(manifest: Manifest) -> str:
-    """What null means, and which signals were not measured everywhere."""
+    """The meaning of null, and the signals that were not measured everywhere."""
     lacking = unmeasured_line(manifest)
     return "A value that is unknown or could not be measured is null." + (
         f" Not measured: {lacking}." if lacking else ""
