@@ -31,7 +31,13 @@ CHECKED = ROOT / "deploy" / "image-checked.txt"
 SUITE = "bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-dev,python3-pip,python3-venv"
 """What Debian needs to stand in for the image's base, which has a Python of its own."""
-FROM_HOST = ("/etc/resolv.conf", "/etc/pip.conf", "/root/.config/pip", "/etc/uv", "/etc/ssl/certs/ca-certificates.crt")
+FROM_HOST = (
+    "/etc/resolv.conf",
+    "/etc/pip.conf",
+    str(Path.home() / ".config" / "pip"),
+    "/etc/uv",
+    "/etc/ssl/certs/ca-certificates.crt",
+)
 """How the machine reaches its package registries; nothing of it stays in an image."""
 
 

@@ -133,8 +133,8 @@ def accuracy(
         print_rows("accuracy", rows, as_json, titled=True)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
-    for each in [*notes, *_of_makers(marked.embedded)]:
-        note(one_line(each))
+    for line in [*notes, *_of_makers(marked.embedded)]:
+        note(one_line(line))
 
 
 @takes("store", "providers")
@@ -154,9 +154,9 @@ def figures(
 
     texts = bench_texts(existing(settings.store), bench)
     write_new_figures(out, lambda: [*text_parts(texts, Providers(settings.providers)["text_embedding"])])
-    embedded = dict.fromkeys(maker for each in texts for maker in each.made.embedded)
-    for each in [*unlike(texts), *_of_makers([*embedded])]:
-        note(one_line(each, 300))
+    embedded = dict.fromkeys(maker for bench_texts in texts for maker in bench_texts.made.embedded)
+    for line in [*unlike(texts), *_of_makers([*embedded])]:
+        note(one_line(line, 300))
 
 
 def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
@@ -204,8 +204,8 @@ def _print_side_by_side(one: "Examined", other: "Examined", slices: list[str], t
     notes = [f"{each.bench} was written by {each.author}" for each in (one, other)]
     if one.author == other.author:
         notes.append("both have one author: what differs is chance, or how they were made")
-    for each in dict.fromkeys([*notes, *_of_makers(one.embedded), *_of_makers(other.embedded)]):
-        note(one_line(each))
+    for line in dict.fromkeys([*notes, *_of_makers(one.embedded), *_of_makers(other.embedded)]):
+        note(one_line(line))
 
 
 @takes(
@@ -240,8 +240,8 @@ def audit(
     marked = marked_bench(opened, chosen.generated or "", answer_version or ())
     rows = audited_rows(opened, marked, answer_version or ())
     print_rows("audit", [row.model_dump(exclude={"bench"}) for row in rows], as_json, titled=True)
-    for each in _of_makers(marked.embedded):
-        note(one_line(each))
+    for line in _of_makers(marked.embedded):
+        note(one_line(line))
 
 
 def _print_audit_estimate(settings: Settings) -> None:

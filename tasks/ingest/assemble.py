@@ -84,10 +84,10 @@ class _Assembly:
     def _assembled(self) -> Iterator[pl.DataFrame]:
         """Conversations ordered by conv_id; the sides of their votes are put aside."""
         for sightings in self._by_conv_id():
-            made = assembled(sightings)
-            self.votes.append(compact(made.votes))
-            self.opinions.append(compact(made.opinions))
-            yield made.conversations
+            rows = assembled(sightings)
+            self.votes.append(compact(rows.votes))
+            self.opinions.append(compact(rows.opinions))
+            yield rows.conversations
 
     def _by_conv_id(self) -> Iterator[pl.DataFrame]:
         """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""

@@ -185,25 +185,25 @@ class _Line(NamedTuple):
 
 
 def _read(store: Store, file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[_Line]:
-    known, rows = {queue.name: queue for queue in queues}, read_rows(file, ("item",))
+    queues_by_name, rows = {queue.name: queue for queue in queues}, read_rows(file, ("item",))
     sheet = [cells for _, cells in rows]
     for where, cells in rows:
         for name, others in _EARLIER.items():
             if name not in cells and (other := next((each for each in others if each in cells), None)):
                 cells[name] = cells[other]
         name = cells.get("queue", queues[0].name)
-        if name not in known:
-            raise BadInput(f"{where}: queue {known_values(one_line(name, 40), known)}")
-        queue = known[name]
+        if name not in queues_by_name:
+            raise BadInput(f"{where}: queue {known_values(one_line(name, 40), queues_by_name)}")
+        queue = queues_by_name[name]
         if "verdict" not in cells:
             # the cells that a line of an earlier version's sheet stands for
             try:
-                found = queue.earlier(store, cells, sheet)
+                earlier_cells = queue.earlier(store, cells, sheet)
             except BadInput as error:
                 raise BadInput(f"{where}: {error}") from None
-            if not found:
+            if not earlier_cells:
                 raise BadInput(f"{where}: the sheet lacks the column verdict; see `curate review out`")
-            cells |= found
+            cells |= earlier_cells
         who = one_line(cells.get("reviewer", "")) or reviewer or (file.stem if queue.named_by_file else "")
         if queue.needs_rater and cells["verdict"] and not who:
             raise BadInput(f"{where}: no reviewer; write who filled the line in, or give --reviewer: any name will do")

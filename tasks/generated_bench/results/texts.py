@@ -55,7 +55,7 @@ class BenchTexts:
     @property
     def descriptions(self) -> list[GeneratedDescription]:
         """All descriptions, also of items that were dropped."""
-        return [each.description for each in self.made.progress]
+        return [progress.description for progress in self.made.progress]
 
     @property
     def columns(self) -> list[pl.Expr]:
@@ -79,13 +79,15 @@ def bench_texts(store: Store, benches: Sequence[str]) -> list[BenchTexts]:
 def unlike(texts: Sequence[BenchTexts]) -> list[str]:
     """Sentences about a comparison with and without the graph: what it lacks."""
     lacking = []
-    if len({each.graph for each in texts}) == 1:
+    if len({bench_texts.graph for bench_texts in texts}) == 1:
         setting = "no" if texts[0].made.bench.graph else "yes"
         lacking.append(
             f"every benchmark here was made {texts[0].graph} the graph of words; to compare, make one by `curate "
             f"bench generate` with --set generate.graph={setting}, and give both as --bench"
         )
-    differing = [name for name in _MADE_WITH if len({repr(getattr(each.made.bench, name)) for each in texts}) > 1]
+    differing = [
+        name for name in _MADE_WITH if len({repr(getattr(bench_texts.made.bench, name)) for bench_texts in texts}) > 1
+    ]
     if differing:
         lacking.append(f"they differ in {', '.join(differing)}, too: the graph alone does not explain a difference")
     return lacking
@@ -93,21 +95,27 @@ def unlike(texts: Sequence[BenchTexts]) -> list[str]:
 
 def text_parts(texts: Sequence[BenchTexts], embedder: TextEmbedder) -> Iterator[Part]:
     """The four figures with their tables; those of descriptions only where there are two."""
-    vectors = {each.title: _vectors(each.descriptions, embedder) for each in texts}
+    vectors = {bench_texts.title: _vectors(bench_texts.descriptions, embedder) for bench_texts in texts}
     yield _likeness(texts, vectors, embedder.version)
     if sum(map(len, vectors.values())) > 1:
         yield _map(texts, vectors, embedder.version)
-    yield _words("description_words", texts, {each.title: _words_of_descriptions(each) for each in texts})
-    yield _words("question_words", texts, {each.title: _words_of_questions(each.items) for each in texts})
+    yield _words(
+        "description_words", texts, {bench_texts.title: _words_of_descriptions(bench_texts) for bench_texts in texts}
+    )
+    yield _words(
+        "question_words", texts, {bench_texts.title: _words_of_questions(bench_texts.items) for bench_texts in texts}
+    )
 
 
 def _vectors(descriptions: Sequence[GeneratedDescription], embedder: TextEmbedder) -> npt.NDArray[np.float32]:
-    return np.asarray(embedder.embed_texts([each.description for each in descriptions]), np.float32)
+    return np.asarray(embedder.embed_texts([description.description for description in descriptions]), np.float32)
 
 
 def _likeness(texts: Sequence[BenchTexts], vectors: Mapping[str, npt.NDArray[np.float32]], embedder: str) -> Part:
-    tables = {each.title: likeness_by_level(each.made, vectors[each.title]) for each in texts}
-    table = pl.concat(tables[each.title].select(*each.columns, pl.all()) for each in texts)
+    tables = {
+        bench_texts.title: likeness_by_level(bench_texts.made, vectors[bench_texts.title]) for bench_texts in texts
+    }
+    table = pl.concat(tables[bench_texts.title].select(*bench_texts.columns, pl.all()) for bench_texts in texts)
     # levels of any benchmark, easiest first, and all of them last
     levels = [*dict.fromkeys(table.filter(pl.col("level") != ALL_LEVELS)["level"]), ALL_LEVELS]
     cosines = {title: dict(rows.select("level", "mean_cosine").iter_rows()) for title, rows in tables.items()}
@@ -120,14 +128,18 @@ def _map(texts: Sequence[BenchTexts], vectors: Mapping[str, npt.NDArray[np.float
     positions = _in_plane(np.concatenate([*vectors.values()]))
     ends = np.cumsum([len(rows) for rows in vectors.values()])
     panels = dict(zip(vectors, np.split(positions, ends[:-1]), strict=True))
-    levels = {each.title: [description.level for description in each.descriptions] for each in texts}
-    aspects = {each.title: [description.aspect for description in each.descriptions] for each in texts}
+    levels = {
+        bench_texts.title: [description.level for description in bench_texts.descriptions] for bench_texts in texts
+    }
+    aspects = {
+        bench_texts.title: [description.aspect for description in bench_texts.descriptions] for bench_texts in texts
+    }
     tables = []
-    for each in texts:
-        x, y = panels[each.title].T.astype(np.float64)
-        columns = {"aspect": aspects[each.title], "level": levels[each.title], "x": x, "y": y}
-        tables.append(pl.DataFrame(columns).select(*each.columns, pl.all()))
-    names = [*dict.fromkeys(level for each in texts for level in each.made.bench.levels)]
+    for bench_texts in texts:
+        x, y = panels[bench_texts.title].T.astype(np.float64)
+        columns = {"aspect": aspects[bench_texts.title], "level": levels[bench_texts.title], "x": x, "y": y}
+        tables.append(pl.DataFrame(columns).select(*bench_texts.columns, pl.all()))
+    names = [*dict.fromkeys(level for bench_texts in texts for level in bench_texts.made.bench.levels)]
     figure = point_panels(names, panels, levels)
     return part("description_map", rounded_table(pl.concat(tables), 3), figure, embedder=embedder)
 
@@ -144,10 +156,10 @@ def _in_plane(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def _words_of_descriptions(texts: BenchTexts) -> pl.DataFrame:
     """word, neighbours, items and share of the topic and key words of kept items' descriptions."""
     kept, graph, words = {item.description_id for item in texts.items}, WordGraph(), list[set[str]]()
-    for each in texts.descriptions:
-        if each.description_id in kept:
-            graph.add(each.topic_word, each.key_words)
-            words.append({each.topic_word, *each.key_words})
+    for description in texts.descriptions:
+        if description.description_id in kept:
+            graph.add(description.topic_word, description.key_words)
+            words.append({description.topic_word, *description.key_words})
     neighbours = pl.col("word").replace_strict(graph.neighbours(), default=0, return_dtype=pl.Int64)
     return _counted(words).with_columns(neighbours=neighbours)
 
@@ -168,7 +180,7 @@ def _counted(words: Sequence[Collection[str]]) -> pl.DataFrame:
 
 def _words(key: str, texts: Sequence[BenchTexts], counted: Mapping[str, pl.DataFrame]) -> Part:
     """A figure of the words that most texts of all benchmarks have, and the table of all words."""
-    tables = [counted[each.title].select(*each.columns, pl.all()) for each in texts]
+    tables = [counted[bench_texts.title].select(*bench_texts.columns, pl.all()) for bench_texts in texts]
     table = pl.concat(tables).sort("bench", "items", "word", descending=[False, True, False])
     # words by the sum of their shares in all benchmarks
     by_share = table.group_by("word").agg(pl.col("share").sum()).sort("share", "word", descending=[True, False])

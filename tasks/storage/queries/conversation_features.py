@@ -79,12 +79,12 @@ def released_without_texts(store: Store, conversation_ids: pl.Series, turns: pl.
     `turns`, int (conversations,), is the turn of the vote on each, after which its messages are left out: facts of
     messages are then those of what was voted on. Prompt, document and topic stay those of the whole conversation.
     """
-    wanted = pl.DataFrame(
+    requested = pl.DataFrame(
         {"conversation_id": conversation_ids, "last_turn": turns},
         schema={"conversation_id": pl.String, "last_turn": pl.Int32},
     )
-    wanted = wanted.group_by("conversation_id").agg(pl.col("last_turn").max())
-    return pl.concat(store.batches(_WITHOUT_TEXTS, wanted=wanted))
+    requested = requested.group_by("conversation_id").agg(pl.col("last_turn").max())
+    return pl.concat(store.batches(_WITHOUT_TEXTS, wanted=requested))
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -255,8 +255,10 @@ class Tallies:
         """English name of a language -> rows in it, most first; rows of an unknown one are left out."""
         # A row is one language of one configuration.
         counts = pl.concat(self.of(config, ("language",)).select("language", "conversations") for config in COUNTED)
-        known = counts.filter(pl.col("language") != UNKNOWN).group_by("language").agg(pl.col("conversations").sum())
-        return dict(known.sort("conversations", "language", descending=[True, False]).iter_rows())
+        known_languages = (
+            counts.filter(pl.col("language") != UNKNOWN).group_by("language").agg(pl.col("conversations").sum())
+        )
+        return dict(known_languages.sort("conversations", "language", descending=[True, False]).iter_rows())
 
     def _sum(self, config: str, columns: tuple[str, ...], found: pl.DataFrame) -> None:
         before = self._counts.get((config, columns))
