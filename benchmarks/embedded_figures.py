@@ -176,11 +176,11 @@ def _pairs(inputs: Inputs) -> Iterator[Counted]:
         yield from _tags(items, said_of(items, documents_of(items, Providers())), TAGS)
 
 
-def _prompts(half: str) -> Callable[[Inputs], Iterator[Counted]]:
-    """Tags that the prompt alone decides, on one half of the prompts that two readers labelled."""
+def _prompts(source: str, half: str) -> Callable[[Inputs], Iterator[Counted]]:
+    """Tags that the prompt alone decides, on one half of the prompts of a source that two readers labelled."""
 
     def counts(inputs: Inputs) -> Iterator[Counted]:
-        items = [item for item in read_prompts(inputs.data) if item.half == half]
+        items = [item for item in read_prompts(inputs.data, source) if item.half == half]
         if items:
             yield from _tags(items, said_of(items, documents_of(items, Providers())), FROM_PROMPT)
 
@@ -290,13 +290,21 @@ MEASURED = {
             "Prompts of VisIT-Bench of the half that examples were worked on with.", READERS,
             True, f"{_OWN} 'VisIT-Bench, work half'",
         ),
-        _prompts("tuning"),
+        _prompts("VisIT-Bench", "tuning"),
     ),
     "VisIT-Bench": Measuring(
         _measuring(
             "Prompts of VisIT-Bench of the other half.", READERS, False, f"{_OWN} VisIT-Bench"
         ),
-        _prompts("held_out"),
+        _prompts("VisIT-Bench", "held_out"),
+    ),
+    "WildVision logs": Measuring(
+        _measuring(
+            "Prompts of users of WildVision's arena, of the half that no rule was made with; what the picture shows, "
+            "readers took from three models' answers.",
+            READERS, False, f"{_OWN} 'WildVision logs'",
+        ),
+        _prompts("WildVision logs", "held_out"),
     ),
     "llmfao": Measuring(
         _measuring("Votes on answers to 13 prompts.", "124 workers", True, "stand_in_judge DATA/votes-llmfao"), _votes

@@ -155,6 +155,14 @@ def visit_prompts(data: Path) -> dict[str, str]:
     return halves
 
 
+def arena_prompts(data: Path) -> dict[str, str]:
+    """Distinct prompt of WildVision's arena -> its half, as `visit_prompts` tells them."""
+    halves: dict[str, str] = {}
+    for item in _arena(data / "judge-wildvision"):
+        halves[item.prompt] = "tuning" if "tuning" in (item.half, halves.get(item.prompt)) else "held_out"
+    return halves
+
+
 def _visit_tags(family: str) -> dict[str, bool]:
     """Instructions about images that are not here: what their wording alone tells."""
     known = _notes()["visit"]
