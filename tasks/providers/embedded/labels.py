@@ -104,7 +104,10 @@ class WordsAndLayout:
     def _asked(self, prompt: str) -> dict[str, bool | None]:
         """Whether words or nearest examples ask for each category; null in languages of which neither knows enough."""
         prompt = without_identity(prompt)
-        named = {name for name, form in self._asks.items() if form.search(prompt)}
+        sentences = sentences_of(prompt)
+        naming = [sentence for sentence in sentences if not _NO_NAME.search(sentence)]
+        texts = {} if len(naming) == len(sentences) else {"entity_recognition": " ".join(naming)}
+        named = {name for name, form in self._asks.items() if form.search(texts.get(name, prompt))}
         nearest = self._examples.cosines_of_sentences(prompt) if prompt.strip() else {}
         for sentence, cosines in nearest.items():
             if not asks_which(sentence):
@@ -126,7 +129,7 @@ def without_identity(prompt: str) -> str:
 
 def asks_which(sentence: str) -> bool:
     """Whether a sentence asks who, what, which, where or for a name; "Would this fit in a car?" does not."""
-    return bool(_ASKS_WHICH.search(sentence)) and not _SUPPOSES.search(sentence)
+    return bool(_ASKS_WHICH.search(sentence)) and not (_SUPPOSES.search(sentence) or _NO_NAME.search(sentence))
 
 
 def _is_diagram(document: Document) -> bool | None:
@@ -172,7 +175,9 @@ def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(forms), re.I | re.S)
 
 
-_ASKS_WHICH = _any_of(read_yaml(_HERE / "category_words.yaml")["asks_which"])
+_ASKS_WHICH, _NO_NAME = (
+    _any_of(read_yaml(_HERE / "category_words.yaml")[forms]) for forms in ("asks_which", "no_name")
+)
 
 
 _WORDS: dict[str, Any] = read_yaml(_HERE / "criteria_words.yaml")

