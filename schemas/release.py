@@ -41,7 +41,7 @@ class ReleasedCategories(Row):
     hard: bool | None = None
     """Meets six or more of BenchBuilder's seven criteria, as a model that was asked says; null before layout 9."""
     homework: bool | None
-    """The image or prompt is an exercise or exam question."""
+    """An image shows a written exercise or exam question, whatever the prompt is."""
     humor: bool | None
     """Asks for or about something funny."""
     is_code: bool | None

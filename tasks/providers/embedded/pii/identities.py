@@ -108,12 +108,14 @@ NAMES_UNSPACED = (
 )
 LINK = (
     r"(?:\W{0,6}(?<!\w)(?:card|number|code|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on"
-    r"|este|olan|n[°º.]|nummer|num[ée]ro|número|की|है)(?!\w))"
+    r"|este|olan|n[°º.]|nummer|num[ée]ro|número|की|है|reads?|says"
+    r"|of (?:my|his|her|our|their|your|the|this)(?: \w{1,15}){1,2}?"
+    r"|(?-i:[A-Z]{2,5})(?=\)|:| (?:is|was|reads|number|no\.?|nr\.?|ist|lautet|est|es)(?!\w)))(?!\w))"
 )
-"""A word between the name of a number and the number."""
+"""What stands between the name of a number and the number: a word, whose it is, or a short form of the name."""
 _PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
 NAMED_ID = (
-    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,2}}\W{{0,6}}"
+    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,3}}\W{{0,6}}"
     rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
 )
 """A number after a word for identity number, in many languages."""
@@ -128,8 +130,8 @@ def named(text: str) -> float | None:
 _CALLED = (
     r"(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pasaport|pass"
     r"|паспорт|hộ chiếu|جواز (?:ال)?سفر)"
-    r"[- ]{0,2}(?:number|nummer|num[eé]ro|numarası|no\.?|nr\.?|n[°º.]|№|#)?\W{0,6}(?:(?:[^\W\d_]{3,12}\W)?(?:is|ist"
-    r"|lautet|est|es|[eéè]|to)\W+)?"
+    r"[- ]{0,2}(?:number|nummer|num[eé]ro|numarası|no\.?|nr\.?|n[°º.]|№|#)?"
+    rf"(?:{LINK}{{1,3}}\W{{1,6}}|\W{{0,6}}(?:(?:[^\W\d_]{{3,12}}\W)?(?:is|ist|lautet|est|es|[eéè]|to)\W+)?)"
     r"|护照号?码?\W?|パスポート(?:番号)?[は:：]?|여권 ?(?:번호)?\W{0,3}|पासपोर्ट (?:नंबर )?\W{0,3})"
 )
 PASSPORT = (

@@ -68,9 +68,11 @@ def _birth(text: str) -> float | None:
 
 BORN = range(1905, 2031)
 """Years in which somebody alive was born; earlier ones are in biographies."""
+_VEHICLE = r"(?:vehicle|car|van|(?:motor)?bike|motorcycle|scooter|truck|lorry|taxi)"
 _VEHICLE_NAMES = (
-    r"(?:vehicle|car|bike|scooter|truck)(?: reg(?:istration)?)? (?:number|no\.?)|(?:vehicle|car) reg(?:istration)?"
-    r"|registration (?:number|no\.?|mark)|reg\.? (?:number|no\.?)"
+    rf"{_VEHICLE}(?:['’]?s)?(?: reg(?:istration)?)? (?:number|no\.?)|{_VEHICLE}(?:['’]?s)? reg(?:istration)?(?: mark)?"
+    rf"|registration (?:number|no\.?|mark)|reg\.? (?:number|no\.?)|(?:my|our|his|her|their) reg(?:istration)?"
+    rf"|registration of (?:my|our|his|her|their|the) {_VEHICLE}"
 )
 """Words that also name the number of a thing, behind which only the forms of some countries are plates."""
 _PLATE_NAMES = (

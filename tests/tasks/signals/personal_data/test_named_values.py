@@ -24,6 +24,27 @@ def test_a_value_is_found_whole_behind_its_word(word):
         assert value in [found for _, found in formed(text.format(word, value))], text.format(word, value)
 
 
+SOMEBODYS = ("The {} of my brother is {}.", "My {} (KXT) is {}.", "The {} of the van reads {}", "{} (QVL): {}")
+"""Forms that say whose the value is, or give a short form of its name."""
+
+
+@pytest.mark.parametrize("word", NAMED)
+def test_a_value_is_found_behind_whose_it_is_or_a_short_form_of_its_name(word):
+    for form in SOMEBODYS:
+        value = NAMED[word](DRAW)
+        assert value in [found for _, found in formed(form.format(word, value))], form.format(word, value)
+
+
+PLATES = ("My car's registration is {}.", "The registration of my van is {}.", "my reg: {}", "His taxi's number is {}")
+
+
+@pytest.mark.parametrize("form", PLATES)
+def test_a_plate_is_found_behind_the_registration_of_somebodys_vehicle(form):
+    for _ in range(10):
+        plate = NAMED["car number"](DRAW)
+        assert plate in [found for _, found in formed(form.format(plate))], form.format(plate)
+
+
 @pytest.mark.parametrize("word", [word for word in NAMED if word not in LUHN_OR_FORM])
 def test_a_value_without_its_word_is_a_thing(word):
     kinds = [kind for _ in range(25) for kind, _ in formed(ALONE.format(NAMED[word](DRAW)))]
