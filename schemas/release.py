@@ -33,7 +33,7 @@ class ReleasedCategories(Row):
     captioning: bool | None
     """Asks to describe the image as a whole."""
     creative_writing: bool | None
-    """Asks for a story, poem, caption or other original text."""
+    """Asks for a story, poem, song or other invented text; a caption alone is none."""
     diagram: bool | None
     """The image is a chart, diagram or figure."""
     entity_recognition: bool | None

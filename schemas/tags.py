@@ -32,7 +32,7 @@ class Categories(Row):
     captioning: FromPrompt
     """Asks to describe the image as a whole."""
     creative_writing: FromPrompt
-    """Asks for a story, poem, caption or other original text."""
+    """Asks for a story, poem, song or other invented text; a caption alone is none."""
     diagram: FromImages
     """An image is a chart, map, diagram or figure."""
     entity_recognition: FromPrompt
