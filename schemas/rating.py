@@ -1,9 +1,12 @@
 """Leaderboards and their supporting tables."""
 
+from dataclasses import replace
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
+from schemas.board import BoardColumns, BoardRow
 from schemas.row import Int32, Row
 
 
@@ -62,8 +65,13 @@ class RatingMethod(Row):
     of releases before layout 10 were made so, and are checked so."""
 
 
-class Rating(Row):
+class Rating(BoardRow):
     """One model on one leaderboard."""
+
+    board: ClassVar = BoardColumns(
+        "rating", "ci95_low", "ci95_high", "Bradley-Terry rating with its 95 % interval",
+        battles=("battles",), more=("battles",),
+    )  # fmt: skip
 
     slice: str
     """Which battles: overall, category:<name>, language:<name>, style_control and so on."""
@@ -90,6 +98,8 @@ class Rating(Row):
 
 class LikeRating(Rating):
     """One model on the board of `curate rate --like`, whose votes weigh by how close their prompts are. Not stored."""
+
+    board: ClassVar = replace(Rating.board, more=("battles", "effective_battles"))
 
     effective_battles: float
     """As many votes of equal weight would say as much: (sum of weights)^2 / sum of squared weights, at most `battles`.

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from schemas.benches.judging import JudgeRating, SubmissionRating
-from schemas.rating import Fragility, LikeRating, Rating
+from schemas.board import BoardRow, shown_columns
+from schemas.rating import Fragility
 from schemas.row import Row
 from tasks.runtime.untrusted import json_text, one_line
 
@@ -72,35 +72,11 @@ def print_cells(
 
 def _shown(row: Row | Mapping[str, Any]) -> Mapping[str, Any]:
     """The columns for people, in order."""
-    if isinstance(row, JudgeRating):
-        counts = (row.much_better, row.better, row.tie, row.worse, row.much_worse)
-        ends = row.score_ci95_low, row.score_ci95_high
-        return {
-            **_columns(row, "slice", "rank", "model", "score"),
-            "95 % interval": "-" if None in ends else f"{ends[0]:.1f} to {ends[1]:.1f}",
-            **_columns(row, "win_rate", "reward"),
-            ">> / > / = / < / <<": " / ".join(map(str, counts)),
-            **_columns(row, "no_verdict", "mean_tokens", "coverage", "flags"),
-        }
-    if isinstance(row, SubmissionRating | Rating):
-        low, high = ("∞" if end is None else f"{end:.0f}" for end in (row.ci95_low, row.ci95_high))
-        start = {
-            **_columns(row, "slice", "rank", "model", "rating"),
-            "95 % interval": f"{'-' if row.ci95_low is None else ''}{low} to {high}",
-        }
-        if isinstance(row, LikeRating):
-            return start | _columns(row, "battles", "effective_battles", "flags")
-        if isinstance(row, Rating):
-            return start | _columns(row, "battles", "flags")
-        last = {"of": row.decisive_vs_reference, "flags": row.flags}
-        return start | _columns(row, "elo", "matches", "coverage", "win_rate_vs_reference") | last
+    if isinstance(row, BoardRow):
+        return shown_columns(row)
     if isinstance(row, Fragility):  # ids are for programs
         return row.model_dump(mode="json", exclude={"needed_ids"})
     return row.model_dump(mode="json") if isinstance(row, Row) else row
-
-
-def _columns(row: Row, *names: str) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
 
 
 def _is_text(value: object) -> bool:

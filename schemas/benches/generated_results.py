@@ -1,8 +1,10 @@
 """Results of models and people for a benchmark made on demand: replies of its author, audits, reviews."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from schemas.benches.generated import CheckQuestion
+from schemas.board import BoardColumns, BoardRow
 from schemas.row import Int32, Row
 
 
@@ -53,8 +55,13 @@ class AuditAnswer(Row):
     """The model's version."""
 
 
-class AccuracyRow(Row):
+class AccuracyRow(BoardRow):
     """How many items one model gets right in one slice."""
+
+    board: ClassVar = BoardColumns(
+        "accuracy", "ci95_low", "ci95_high", "accuracy with its 95 % interval", digits=3, no_end="-",
+        battles=("items",), more=("right", "items", "unreadable", "answered", "of", "coverage"),
+    )  # fmt: skip
 
     slice: str
     """overall, level:<name>, aspect:<name> or type:<name>."""

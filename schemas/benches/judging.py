@@ -1,9 +1,11 @@
 """Answers of models to benchmark prompts, verdicts of judges on two answers, and boards computed from verdicts."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
+from schemas.board import BoardColumns, BoardRow, Together
 from schemas.row import Int32, Row
 
 STAND_IN = "embedded stand-in"
@@ -139,8 +141,19 @@ class BoardMethod(Row):
     """Seed of the bootstrap."""
 
 
-class JudgeRating(Row):
+_VERDICTS = ("much_better", "better", "tie", "worse", "much_worse")
+
+
+class JudgeRating(BoardRow):
     """One model on a board of a judge's verdicts."""
+
+    board: ClassVar = BoardColumns(
+        "score", "score_ci95_low", "score_ci95_high", "score with its 95 % interval", digits=1, no_end="-",
+        battles=_VERDICTS,
+        more=(
+            "win_rate", "reward", Together(">> / > / = / < / <<", _VERDICTS), "no_verdict", "mean_tokens", "coverage",
+        ),
+    )  # fmt: skip
 
     slice: str
     """Which prompts: overall, topic:<name>, category:<name> and so on."""
@@ -233,8 +246,13 @@ class JudgeBias(Row):
     """Labels and marks of the judge's prompt that answers held, and which were fenced; 0 for files of others."""
 
 
-class WrittenRating(Row):
+class WrittenRating(BoardRow):
     """One player on the board of a written benchmark."""
+
+    board: ClassVar = BoardColumns(
+        "rating", "ci95_low", "ci95_high", "rating with its 95 % interval", battles=("matches",),
+        more=("elo", "matches", "coverage", "win_rate_vs_reference", Together("of", ("decisive_vs_reference",))),
+    )  # fmt: skip
 
     slice: str
     """Which items: overall, or family:<name>."""

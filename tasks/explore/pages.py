@@ -9,13 +9,14 @@ from typing import Any
 import jinja2
 import polars as pl
 
+from schemas.benches.judging import JudgeRating
 from schemas.items.review import Stretch
 from tasks.explore import topic_map
 from tasks.explore.facets import Query, find, matching
 from tasks.explore.listing import FACETS, KIND
 from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts
 from tasks.images.small import thumb
-from tasks.leaderboard.shown_boards import OVERALL, grouped, judged_board, moved_models, shown_board, slices
+from tasks.leaderboard.shown_boards import OVERALL, grouped, moved_models, shown_board, slices
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_file, one_line
 from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Source, item_key
@@ -139,7 +140,7 @@ class Pages:
         verdicts, rests_on = self._source.judged()
         return self._page(
             "boards.html", "Leaderboards", groups=grouped(every), slice=name, board=rows, models=models, pairs=votes,
-            rank_rule=RANK_RULE, query=Query(), judged=judged_board(verdicts, name), judge=rests_on,
+            rank_rule=RANK_RULE, query=Query(), judged=shown_board(verdicts, name, JudgeRating.board), judge=rests_on,
             contests=contests(self._source.of_votes("fragility").filter(slice=name)).to_dicts(),
             item_boards=self._source.item_boards(), checks=checked_votes(self._source.of_votes("vote_checks")),
         )  # fmt: skip

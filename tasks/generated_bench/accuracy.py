@@ -12,6 +12,7 @@ from schemas.benches.generated_results import AccuracyRow
 from schemas.benches.judging import AnswerState
 from schemas.errors import BadInput
 from tasks.generated_bench.items import LETTERS
+from tasks.storage.queries.bench import place_on_board
 
 COVERAGE_MIN, ITEMS_MIN = 0.95, 30
 """A model that answered less does not decide what all answered; a slice of fewer items is flagged."""
@@ -96,7 +97,7 @@ def accuracy_rows(
         counted = [row for row in found if "low_coverage" not in row.flags and row.accuracy is not None]
         better = {row.model: sum((each.accuracy or 0) > (row.accuracy or 0) for each in counted) for row in counted}
         ranked = [r.model_copy(update={"rank": 1 + better[r.model]}) if r.model in better else r for r in found]
-        rows += sorted(ranked, key=lambda row: (row.rank is None, row.rank or 0, row.model))
+        rows += sorted(ranked, key=lambda row: place_on_board(row.flags, row.rank, row.accuracy, row.model))
     return rows
 
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from schemas.board import BoardColumns
+from schemas.rating import Rating
 from tasks.storage.queries.bench import best_first
 
 OVERALL = "overall"
@@ -33,12 +35,18 @@ def slices(ratings: pl.DataFrame) -> list[str]:
     return sorted(ratings["slice"].unique(), key=lambda name: (name != OVERALL, ":" in name, name))
 
 
-def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
-    """The board of a slice, best model first."""
-    rows = best_first(ratings.filter(slice=name))
+def shown_board(ratings: pl.DataFrame, name: str, of: BoardColumns = Rating.board) -> list[Rated]:
+    """The board of a slice, best model first; models without a value are left out.
+
+    `ratings`: rows of a board with slice, model, rank, flags and the columns that `of` names.
+    """
+    if ratings.is_empty():
+        return []
+    rows = best_first(ratings.filter(slice=name).drop_nulls(of.value), of.value)
     if rows.is_empty():
         return []
-    ends = rows.select(low=pl.min_horizontal("rating", "ci95_low"), high=pl.max_horizontal("rating", "ci95_high"))
+    rows = rows.with_columns(comparisons=pl.sum_horizontal(of.battles))
+    ends = rows.select(low=pl.min_horizontal(of.value, of.low), high=pl.max_horizontal(of.value, of.high))
     low, high = float(ends["low"].min()), float(ends["high"].max())  # type: ignore[arg-type]
     width = max(high - low, 1.0)
 
@@ -49,28 +57,17 @@ def shown_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
         Rated(
             model=row["model"],
             rank=row["rank"],
-            rating=row["rating"],
-            low=row["ci95_low"],
-            high=row["ci95_high"],
-            battles=row["battles"],
+            rating=row[of.value],
+            low=row[of.low],
+            high=row[of.high],
+            battles=row["comparisons"],
             flags=tuple(row["flags"]),
-            at=place(row["rating"], low),
-            at_low=place(row["ci95_low"], low),
-            at_high=place(row["ci95_high"], high),
+            at=place(row[of.value], low),
+            at_low=place(row[of.low], low),
+            at_high=place(row[of.high], high),
         )
         for row in rows.iter_rows(named=True)
     ]
-
-
-def judged_board(ratings: pl.DataFrame, name: str) -> list[Rated]:
-    """A judge's board of a slice, best model first: scores with their intervals, and verdicts in place of battles."""
-    if ratings.is_empty():
-        return []
-    counts = ("much_better", "better", "tie", "worse", "much_worse")
-    scores = ratings.drop_nulls("score").drop("rating", "ci95_low", "ci95_high").with_columns(
-        rating="score", ci95_low="score_ci95_low", ci95_high="score_ci95_high", battles=pl.sum_horizontal(counts)
-    )  # fmt: skip
-    return shown_board(scores, name)
 
 
 def moved_models(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:

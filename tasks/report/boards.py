@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from schemas.board import BoardColumns
+from schemas.rating import Rating
 from tasks.report.figures import bars, densities, line_chart, matrix, paired_bars, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Drawn, Part, part
 from tasks.runtime.untrusted import one_line
@@ -19,7 +21,6 @@ MODELS_MAX = 40
 FEW_VOTES = 100
 """Slices with fewer votes are greyed."""
 _BOARDS = ("overall", "style_control")
-_RATING = "Bradley-Terry rating with its 95 % interval"
 
 
 def bench_parts(store: Store, failures: Collection[str]) -> list[Part | None]:
@@ -66,7 +67,7 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
     together, others = board.filter(~apart), board.filter(apart)["model"]
-    figure = intervals(together["model"], together, ("rating", "ci95_low", "ci95_high"), _RATING)
+    figure = board_intervals(together["model"], together, Rating.board)
     made = part(f"leaderboard_{key}", shown, figure, rule=RANK_RULE)
     if others.is_empty():
         return made
@@ -292,6 +293,11 @@ def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str
     """A figure of the columns point, low and high."""
     point, low, high = (table[name].to_list() for name in columns)
     return rating_intervals(list(names), point, low, high, unit)
+
+
+def board_intervals(names: Iterable[str], table: pl.DataFrame, of: BoardColumns) -> Drawn:
+    """A figure of the rows of a board: each value with its interval."""
+    return intervals(names, table, (of.value, of.low, of.high), of.unit)
 
 
 def rounded_table(table: pl.DataFrame, digits: int) -> pl.DataFrame:

@@ -100,7 +100,8 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     note(f"{len(handed.answers):,} answers, {new:,} of them new")
     own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
     rows = keyed_items(opened, bench).accuracy(own)
-    print_rows("accuracy", [row.model_dump(mode="json", exclude={"rank"}) for row in rows], as_json, titled=True)
+    alone = [row.model_copy(update={"rank": None}) for row in rows]  # a rank needs other models
+    print_rows("accuracy", alone, as_json, titled=True)
     note(f"beside other models: `curate bench accuracy --bench {bench}`")
 
 

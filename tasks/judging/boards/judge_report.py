@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from schemas.benches.judging import STAND_IN
+from schemas.benches.judging import STAND_IN, JudgeRating, WrittenRating
 from tasks.judging.boards.written_boards import by_family
 from tasks.judging.released_texts import judged_by
-from tasks.report.boards import MODELS_MAX, heat_map, intervals, rounded_table
+from tasks.report.boards import MODELS_MAX, board_intervals, heat_map, intervals, rounded_table
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
@@ -17,7 +17,6 @@ from tasks.storage.tables import Store
 
 _FEW = 10
 """Families in which fewer battles with the reference were decided are grey."""
-_SCORE = ("score", "score_ci95_low", "score_ci95_high")
 
 
 def judge_parts(store: Store) -> list[Part | None]:
@@ -29,7 +28,7 @@ def judge_parts(store: Store) -> list[Part | None]:
     people = store.read("ratings").filter(slice="overall")
     shown = rounded_table(overall.drop("slice", "judge"), 2)
     rated = overall.drop_nulls("score")
-    figure = intervals(rated["model"], rated, _SCORE, "score with its 95 % interval")
+    figure = board_intervals(rated["model"], rated, JudgeRating.board)
     names = {name: one_line(str(about[name]), 60) for name in ("judge", "protocol", "baseline", "draw")}
     caution = SECTIONS["judge_board"]["stand_in"] if about["judge"] == STAND_IN else ""
     return [
@@ -81,7 +80,7 @@ def written_board_parts(store: Store) -> Iterator[Part]:
     if board.height:
         overall = best_first(board.filter(slice="overall"), within=["bench"])
         labels = [f"{model} ({bench})" if several else model for model, bench in overall["model", "bench"].iter_rows()]
-        figure = intervals(labels, overall, ("rating", "ci95_low", "ci95_high"), "rating with its 95 % interval")
+        figure = board_intervals(labels, overall, WrittenRating.board)
         judges = ", ".join(one_line(name, 60) for name in board["judge"].unique().sort())
         yield part("written_board", rounded_table(board, 3), figure, judges=judges)
         yield from _families(board)
