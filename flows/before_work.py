@@ -75,7 +75,7 @@ def check_settings(settings: Settings, today: date | None = None) -> None:
     _check_providers(settings)
     _check_task_runner(settings)
     if settings.evaluate.models or settings.evaluate.judge:
-        from tasks.judging.sources import to_ask
+        from tasks.providers.asked_models import to_ask
 
         to_ask(settings)
     engine(settings.topics.engine)
@@ -83,7 +83,7 @@ def check_settings(settings: Settings, today: date | None = None) -> None:
 
 def writer_of(settings: Settings) -> AskedModel | None:
     """The model that writes captions; None for the stand-in. Raises CurateError when it cannot be asked."""
-    from tasks.judging.sources import check_keys, check_own
+    from tasks.providers.asked_models import check_keys, check_own
     from tasks.providers.chat import chat_model
     from tasks.runtime.budget import check_prices, load_prices
 
@@ -100,7 +100,7 @@ def writer_of(settings: Settings) -> AskedModel | None:
 
 def writer_named(file: str) -> AskedModel | None:
     """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
-    from tasks.judging.sources import EMBEDDED_JUDGE, read_models
+    from tasks.providers.asked_models import EMBEDDED_JUDGE, read_models
 
     if file == EMBEDDED_JUDGE:
         return None

@@ -18,9 +18,9 @@ from schemas.run import Estimate, Prices
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.judging.sources import read_models
 from tasks.prompts import replaced_prompts
 from tasks.providers import EMBEDDED, PROVIDERS, Providers, by_model
+from tasks.providers.asked_models import read_models
 from tasks.providers.capabilities import Document
 from tasks.providers.cost import Count
 from tasks.review.tags import reviewed_tags

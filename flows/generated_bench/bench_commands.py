@@ -224,7 +224,7 @@ def audit(
     `--set evaluate.audit_modes=blind,all_a` asks in some of these ways only.
     """
     from tasks.generated_bench.results.examined import audited_rows, marked_bench
-    from tasks.judging.sources import EMBEDDED_JUDGE
+    from tasks.providers.asked_models import EMBEDDED_JUDGE
 
     chosen = settings.evaluate
     if (chosen.models is None) == (chosen.judge is None) or chosen.judge == EMBEDDED_JUDGE:
@@ -249,7 +249,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     from schemas.benches.generated_results import AuditMode
     from tasks.generated_bench.audit import estimate_audit
     from tasks.generated_bench.results.errors import estimate_sorting
-    from tasks.judging.sources import to_ask
+    from tasks.providers.asked_models import to_ask
     from tasks.runtime.budget import load_prices
 
     chosen, opened = settings.evaluate, existing(settings.store)

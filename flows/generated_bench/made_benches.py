@@ -11,9 +11,9 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.generated_bench.steps import ask_again, check_images, draw_images, sort_errors, write_questions, write_texts
 from tasks.ingest.steps import take_in_drawings, take_in_items
-from tasks.judging.sources import to_ask
 from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
+from tasks.providers.asked_models import to_ask
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 

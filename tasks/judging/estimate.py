@@ -9,16 +9,8 @@ from tasks.judging.answers import answers_by_model, unanswered
 from tasks.judging.ask import judge_version, unjudged
 from tasks.judging.pairs import ShownBattle, pairs_of_battles, pairs_with_baseline
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
-from tasks.judging.sources import (
-    KeyedItemsOf,
-    bench_of,
-    item_pairs,
-    judge_of,
-    models_of,
-    no_keyed_items,
-    protocol_of,
-    versions_of,
-)
+from tasks.judging.sources import KeyedItemsOf, bench_of, item_pairs, no_keyed_items, protocol_of, versions_of
+from tasks.providers.asked_models import judge_of, models_of
 from tasks.providers.cost import Count, Sent, chat_cost
 from tasks.storage.tables import Store
 

@@ -1,35 +1,24 @@
 """Things that the settings of an evaluation name: benchmark, models, judge, versions of answers, pairs to judge."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from schemas.asked_model import AskedModel
 from schemas.benches.written import SAMPLED
-from schemas.errors import BadInput, MissingProvider
-from schemas.settings import EvaluateSettings, Settings
+from schemas.errors import BadInput
+from schemas.settings import EvaluateSettings
 from tasks.judging.answers import AnswersByModel, answers_by_model
 from tasks.judging.files.answer_files import read_answers
-from tasks.judging.files.answer_shapes import is_models_file
 from tasks.judging.items import Items, item_questions, items_of, written_bench
 from tasks.judging.pairs import battles_between, pairs_of_items, players
 from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
 from tasks.judging.questions import Bench, bench_of_failures, bench_of_items, bench_of_release, bench_of_store
 from tasks.product import KeyedItems
-from tasks.providers.chat import chat_model
-from tasks.runtime.budget import check_prices, load_prices
-from tasks.runtime.untrusted import read_models_list
+from tasks.providers.asked_models import models_of
 from tasks.storage.queries.bench import FAILURES
 from tasks.storage.tables import Store
 
 KeyedItemsOf = Callable[[Store, str], KeyedItems]
 """Benchmark made on demand -> its kept items. Raises BadInput when there are none."""
-EMBEDDED_JUDGE = "embedded"
-"""Name of the judge that ships with the install, for --judge and in `verdicts`."""
-_HINTS = {
-    "key": "; give the name of an environment variable, not the key",
-    "base_url": "; give an address such as http://gpu1:8000/v1, without a user's name",
-}
 
 
 def no_keyed_items(store: Store, bench: str) -> KeyedItems:
@@ -59,30 +48,6 @@ def bench_of(store: Store, chosen: EvaluateSettings, keyed: KeyedItemsOf = no_ke
 def is_failure_pool(store: Store, bench: str) -> bool:
     """Whether a name means the drawn failures: unless people wrote a benchmark of this name."""
     return bench == FAILURES and bench not in store.read("bench_items", ["bench"])["bench"]
-
-
-def read_models(path: Path) -> list[AskedModel]:
-    """The entries of a models file. Raises BadInput for the first error; values that may be secret are not shown."""
-    return read_models_list(path, AskedModel, "docs/models.md", _HINTS)
-
-
-def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:
-    """The entries of the models file; None when answer files are given instead. Raises BadInput."""
-    path = Path(chosen.models or "")
-    return read_models(path) if is_models_file(path) else None
-
-
-def judge_of(chosen: EvaluateSettings) -> AskedModel | None:
-    """The judge; None for the stand-in. Raises BadInput."""
-    if chosen.judge in (None, EMBEDDED_JUDGE):
-        return None
-    judges = read_models(Path(chosen.judge))
-    if len(judges) > 1:
-        names = ", ".join(judge.name for judge in judges)
-        raise BadInput(f"--judge {chosen.judge!r} names {len(judges)} models ({names}); give a file with one")
-    if judges[0].system:
-        raise BadInput(f"judge {judges[0].name!r}: its system prompt is the protocol's; leave out `system`")
-    return judges[0]
 
 
 def protocol_of(chosen: EvaluateSettings) -> Protocol:
@@ -119,40 +84,3 @@ def item_pairs(store: Store, chosen: EvaluateSettings, how: Protocol) -> tuple[I
     items = items_chosen(store, chosen)
     playing = players(items, answers_on(store, items, chosen))
     return items, list(pairs_of_items(items, playing, battles_between(playing, chosen.baseline), how))
-
-
-def to_ask(settings: Settings) -> list[AskedModel]:
-    """The models that a run asks: the judge, or without one those of the models file; empty when it asks none.
-
-    Raises CurateError when one of them may not or cannot be asked.
-    """
-    chosen = settings.evaluate
-    if chosen.judge is None:
-        models = (models_of(chosen) or []) if chosen.models else []
-    else:
-        models = [judge] if (judge := judge_of(chosen)) else []
-    if settings.batch and (chosen.models or chosen.judge) and not models:
-        raise BadInput("--batch: no model is called; leave it out, or give a models file (YAML)")
-    if chosen.hidden:
-        check_own(models)
-    check_keys(models)
-    if settings.has_budget:
-        check_prices(load_prices(settings.prices), [chat_model(model) for model in models])
-    return models
-
-
-def check_keys(models: Sequence[AskedModel]) -> None:
-    """Raises MissingProvider for the first model whose key variable is not set."""
-    for model in models:
-        if model.key_variable and not os.environ.get(model.key_variable):
-            raise MissingProvider(f"model {model.name!r}: {model.key_told} is not set; export the model's key in it")
-
-
-def check_own(models: Sequence[AskedModel]) -> None:
-    """Raises BadInput for the first model that hidden prompts may not be sent to."""
-    for model in models:
-        if not model.own:
-            raise BadInput(
-                f"--hidden: model {model.name!r} is not on a server of your own; hidden prompts go only to models with "
-                "base_url and `own: true`"
-            )

@@ -23,22 +23,14 @@ from tasks.judging.items import Items
 from tasks.judging.pairs import anonymous_battles, pairs_of_battles, pairs_with_baseline, shown
 from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.questions import texts_of_images
-from tasks.judging.sources import (
-    KeyedItemsOf,
-    bench_of,
-    item_pairs,
-    judge_of,
-    no_keyed_items,
-    protocol_of,
-    to_ask,
-    versions_of,
-)
+from tasks.judging.sources import KeyedItemsOf, bench_of, item_pairs, no_keyed_items, protocol_of, versions_of
 from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
 from tasks.judging.submissions import keep_answers, plan_of
 from tasks.judging.visit_battles import order_counts
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
+from tasks.providers.asked_models import judge_of, to_ask
 from tasks.runtime.steps import step
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import read_parquet_groups

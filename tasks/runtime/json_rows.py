@@ -5,14 +5,18 @@ In place of lines a file may hold an array, objects that are printed over severa
 """
 
 import io
+import json
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from json import JSONDecoder
+from pathlib import Path
 from typing import Any
 
 import orjson
+
+from schemas.errors import BadInput, why_unreadable
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLE_BYTES_MAX = 512 * 1024 * 1024
@@ -28,6 +32,22 @@ _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 """An escaped backslash, a surrogate pair, or a lone surrogate (group `lone`)."""
+
+
+def file_bytes(file: Path, kind: str = "answers") -> bytes:
+    """The bytes of a file. Raises BadInput for one that cannot be read; `kind` says what it should hold."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{kind} {str(file)!r} cannot be read ({why_unreadable(error)}); give another file") from None
+
+
+def json_file(file: Path) -> Any:
+    """The value of a JSON file, in which NaN is a number. Raises BadInput for a file that holds no JSON."""
+    try:
+        return json.loads(file_bytes(file))
+    except (ValueError, RecursionError):
+        raise BadInput(f"{file.name}: not JSON; give it as its runner wrote it") from None
 
 
 def loads(raw: bytes | str) -> Any:

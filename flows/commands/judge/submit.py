@@ -145,7 +145,8 @@ def _say_read(handed: "Submission") -> None:
 def _say_cost(settings: Settings, plan: "Plan") -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.estimate import estimate_judging
-    from tasks.judging.sources import protocol_of, to_ask
+    from tasks.judging.sources import protocol_of
+    from tasks.providers.asked_models import to_ask
     from tasks.runtime.budget import load_prices
     from tasks.storage.tables import Store
 

@@ -11,9 +11,10 @@ import orjson
 
 from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput
-from tasks.judging.files.answer_shapes import SUFFIXES, SaidAnswer, answer_of_line, answers_in, json_lines
+from tasks.judging.files.answer_shapes import SaidAnswer, answer_of_line, answers_in, json_lines
 from tasks.judging.questions import BenchQuestion
 from tasks.providers import token_count
+from tasks.providers.asked_models import ANSWER_SUFFIXES
 
 FAILED_MARKS = frozenset({"$ERROR$", "API_ERROR", "Failed to obtain answer", "Failed to obtain answer via API."})
 """Texts that WildVision-Bench, Arena-Hard and VLMEvalKit store for calls that failed. They are no answers."""
@@ -71,7 +72,9 @@ def texts_of_files(paths: Sequence[Path]) -> list[tuple[str, str, str]]:
 def _all_said(path: Path) -> Iterator[SaidAnswer]:
     files = [path]
     if path.is_dir():  # a link beside its target, as VLMEvalKit makes them, is one file
-        places = {file.resolve(): file for file in sorted(path.rglob("*"), reverse=True) if file.suffix in SUFFIXES}
+        places = {
+            file.resolve(): file for file in sorted(path.rglob("*"), reverse=True) if file.suffix in ANSWER_SUFFIXES
+        }
         files = sorted(places.values())
     found = [(file, answers_in(file)) for file in files]
     if not any(answers is not None for _, answers in found):

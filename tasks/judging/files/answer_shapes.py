@@ -4,7 +4,6 @@ JSON Lines of this project, WildVision-Bench, Arena-Hard and lmms-eval; VLMEvalK
 logs.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,10 +14,9 @@ import orjson
 import polars as pl
 
 from schemas.benches.judging import AnswerState
-from schemas.errors import BadInput, why_unreadable
-from tasks.runtime.json_rows import loads
+from schemas.errors import BadInput
+from tasks.runtime.json_rows import file_bytes, json_file, loads
 
-SUFFIXES = (".jsonl", ".json", ".tsv", ".xlsx", ".eval")
 _RUN = re.compile(r"T\d{8}(?:-\d{6}|_G[0-9a-fA-F]+)")
 """A folder of one run of VLMEvalKit, within the model's."""
 _STOPS = {
@@ -52,7 +50,7 @@ def answers_in(file: Path) -> Iterator[SaidAnswer] | None:
         return _predictions(rows, file) if rows and "prediction" in rows[0] else None
     if file.suffix != ".json":
         return (answer_of_line(row, file, where) for where, row in json_lines(file))
-    content = _json(file)
+    content = json_file(file)
     if isinstance(content, dict) and isinstance(content.get("samples"), list) and "eval" in content:
         return _samples(content, file)
     if isinstance(content, list) and content and all(isinstance(row, dict) and "prediction" in row for row in content):
@@ -60,32 +58,9 @@ def answers_in(file: Path) -> Iterator[SaidAnswer] | None:
     return None
 
 
-def is_models_file(path: Path) -> bool:
-    """Whether a path names a models file, and not answers."""
-    if path.suffix == ".json" and path.is_file():
-        content = _json(path)
-        return isinstance(content, dict) and "models" in content
-    return not path.is_dir() and path.suffix not in SUFFIXES
-
-
-def _bytes(file: Path, kind: str = "answers") -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{kind} {str(file)!r} cannot be read ({why_unreadable(error)}); give another file") from None
-
-
-def _json(file: Path) -> Any:
-    """Words of Python's own JSON, which has NaN."""
-    try:
-        return json.loads(_bytes(file))
-    except (ValueError, RecursionError):
-        raise BadInput(f"{file.name}: not JSON; give it as its runner wrote it") from None
-
-
 def json_lines(file: Path, kind: str = "answers") -> Iterator[tuple[str, dict[str, Any]]]:
     """(FILE:LINE, object) of every line that is not blank. Raises BadInput; `kind`: what the file holds."""
-    for number, line in enumerate(_bytes(file, kind).splitlines(), 1):
+    for number, line in enumerate(file_bytes(file, kind).splitlines(), 1):
         if line.strip():
             where, row = f"{file.name}:{number}", None
             with suppress(orjson.JSONDecodeError):
@@ -119,8 +94,8 @@ def _table(file: Path) -> list[dict[str, Any]]:
     """Rows of a table, all columns as text."""
     try:
         if file.suffix == ".tsv":
-            return pl.read_csv(_bytes(file), separator="\t", infer_schema=False).to_dicts()
-        return pl.read_excel(_bytes(file), infer_schema_length=0).to_dicts()
+            return pl.read_csv(file_bytes(file), separator="\t", infer_schema=False).to_dicts()
+        return pl.read_excel(file_bytes(file), infer_schema_length=0).to_dicts()
     except ModuleNotFoundError:
         raise BadInput(
             f"{file.name}: no reader of .xlsx is installed; let VLMEvalKit write .tsv (PRED_FORMAT=tsv), save it as "

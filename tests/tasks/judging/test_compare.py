@@ -158,7 +158,7 @@ from tasks.judging.ask import ask, model_judge
 from tasks.judging.pairs import pairs_with_baseline
 from tasks.judging.protocols import protocol
 from tasks.judging.questions import bench_of_store
-from tasks.judging.sources import read_models
+from tasks.providers.asked_models import read_models
 from tasks.storage.tables import Store
 store, (judge,) = Store(sys.argv[1]), read_models(Path(sys.argv[2]))
 bench, how = bench_of_store(store, hidden=False), protocol("visionarena")
