@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from flows.commands.bench.written import take_in
 from flows.products import parts_of_release
+from flows.written_bench.command import take_in
 from schemas.items.image import Image
 from schemas.items.review import Review
 from schemas.settings import Settings

@@ -17,10 +17,7 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import check, estimate, export, look, personal_data, pipeline, publish, rate, tags, takedown
-    from flows.commands.agreement import agree, correlate
     from flows.commands.bench import drawn as bench
-    from flows.commands.bench import written
-    from flows.commands.judge import boards, calls, submit
     from flows.commands.listed import CommandGroup, Listed, add_all, put
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
@@ -35,12 +32,7 @@ def command_line() -> typer.Typer:
         "bench",
         "Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take items in "
         "that people write.",
-        [bench.show, bench.refresh, bench.check, bench.failures, written.collect, written.write],
-    )
-    of_judges = CommandGroup(
-        "judge",
-        "Rank models by a judge's verdicts on their answers.",
-        [calls.answer, calls.compare, submit.submit, boards.board, agree.agree, agree.votes, agree.metrics],
+        [bench.show, bench.refresh, bench.check, bench.failures],
     )
     of_tags = CommandGroup("tags", "How good tags are, and how they are distributed.", [tags.evaluate, tags.show])
     of_topics = CommandGroup("topics", "Topics of the kept prompts.", [tags.show_topics])
@@ -63,10 +55,8 @@ def command_line() -> typer.Typer:
             look.explain,
             look.inspect,
             look.duplicates,
-            correlate.correlate,
             of_people,
             of_benches,
-            of_judges,
             of_tags,
             of_topics,
         ],

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.judge.calls import ASKED_BENCH, with_bench
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.tables import note
+from flows.judging.calls import ASKED_BENCH, with_bench
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
@@ -106,7 +106,7 @@ def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
 
 
 def _of_judge(settings: Settings) -> list[Estimate]:
-    from flows.evaluate import released_battles
+    from flows.judging.evaluate import released_battles
     from flows.products import keyed_items
     from tasks.judging.estimate import estimate_evaluation, estimate_votes
     from tasks.judging.pairs import anonymous_battles, shown

@@ -20,9 +20,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
 ) -> None:
     """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
-    from flows.commands.bench.written import take_in
-    from flows.commands.judge.submit import board_in_file, print_board
     from flows.commands.review.command import take_sheets
+    from flows.judging.submit import board_in_file, print_board
+    from flows.written_bench.command import take_in
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.review.items import read_qualification
     from tasks.written_bench.written_items import items_for_judging
@@ -52,7 +52,7 @@ def demo(
 
 def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
-    from flows.evaluate import submit
+    from flows.judging.evaluate import submit
     from tasks.demo.items import BENCH, MODELS
 
     reports: list[StageReport] = []

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from flows.curate import until_drawn
-from flows.evaluate import answer, compare
+from flows.judging.evaluate import answer, compare
 from flows.release import release
 from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport

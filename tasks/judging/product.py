@@ -101,6 +101,7 @@ def _boards(judge: bool, written: bool) -> "list[ReleasePart]":
 
 
 JUDGING = Product(
+    commands="flows.judging.command",
     judge_texts=_judge_texts,
     rating_stages=_ratings,
     stand_ins=_stand_ins,

@@ -80,6 +80,7 @@ def _released_items() -> "list[ReleasePart]":
 
 
 WRITTEN_BENCH = Product(
+    commands="flows.written_bench.command",
     item_ids=_item_ids,
     item_findings=_item_findings,
     item_images=_item_images,

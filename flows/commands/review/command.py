@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.agreement.agree import ROUNDS
 from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
 from flows.commands.pages import NoBrowserOption, PortOption, serve
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tables import note
+from flows.judging.agree import ROUNDS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 

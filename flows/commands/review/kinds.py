@@ -107,7 +107,7 @@ def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
 
 def anonymous_battles_of(wanted: Draws) -> "pl.DataFrame":
     """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
-    from flows.evaluate import released_battles
+    from flows.judging.evaluate import released_battles
     from tasks.judging.pairs import anonymous_battles
 
     settings = Settings(store=wanted.store, providers=wanted.providers)

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from flows.commands.agreement.agree import print_agreement, print_raters
 from flows.commands.options import existing
 from flows.commands.review.kinds import anonymous_battles_of, tuples_of
 from flows.commands.tables import note, print_rows
+from flows.judging.agree import print_agreement, print_raters
 from schemas.errors import BadInput
 from schemas.items.review import DetectorPrecision, Draws, ReviewerAgreement
 from schemas.row import Row

@@ -23,7 +23,7 @@ def answer(settings: Settings) -> None:
 
     if settings.evaluate.bench_release is not None:
         Store.open(settings.store)  # it may be new, because its logs are not needed
-    run_stages(with_bench(settings), ("flows.evaluate", "answer"))
+    run_stages(with_bench(settings), ("flows.judging.evaluate", "answer"))
 
 
 @takes(
@@ -37,7 +37,7 @@ def compare(settings: Settings) -> None:
     image: it reads the captions of `curate bench write`.
     """
     _check_visit(settings.evaluate)
-    run_stages(settings, ("flows.evaluate", "compare"))
+    run_stages(settings, ("flows.judging.evaluate", "compare"))
 
 
 def with_bench(settings: Settings) -> Settings:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from flows.commands.agreement.correlate import agreement_with
 from flows.commands.options import JsonOption, existing, measured_versions, takes
 from flows.commands.tables import note, print_rows
+from flows.judging.correlate import agreement_with
 from schemas.benches.judging import STAND_IN, BoardMethod, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.errors import BadInput, known_values
 from schemas.rating import RatingMethod, StylePreset
@@ -180,7 +180,7 @@ def _rows(
 
 def _print_written(settings: Settings, files: list[Path] | None, view: _View) -> None:
     """Print the board of a written benchmark, or the judge with both sets of captions."""
-    from flows.commands.judge.submit import print_board
+    from flows.judging.submit import print_board
     from tasks.judging.boards.submission_boards import captions_compared, stored_board
 
     if not settings.store or files:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.judge.calls import EMBEDDED
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
+from flows.judging.calls import EMBEDDED
 from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -64,7 +64,7 @@ def votes(settings: Settings, as_json: JsonOption = False) -> None:
 
     if settings.evaluate.sample is not None:
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            run_stages(settings, ("flows.evaluate", "vote"))
+            run_stages(settings, ("flows.judging.evaluate", "vote"))
     found = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
     print_agreement(found, as_json)
 

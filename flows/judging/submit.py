@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.judge.calls import EMBEDDED, VISIT, with_evaluate
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
+from flows.judging.calls import EMBEDDED, VISIT, with_evaluate
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
@@ -72,7 +72,7 @@ def submit(
     if dry_run:
         return
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        reports = run_stages(settings, ("flows.evaluate", "submit"))
+        reports = run_stages(settings, ("flows.judging.evaluate", "submit"))
     if not (board := board_in_file(settings.store, reports[-1].result)):
         return
     print_board(board, as_json)

@@ -10,12 +10,14 @@ import typer
 
 import flows.commands.options as opt
 from flows.commands.engine import run_flows
+from flows.commands.listed import Added
 from flows.commands.options import existing
 from flows.commands.pipeline import flow_of, print_stages, run_stages
 from schemas.benches.written import VALIDATION_SHARE
 from schemas.run import StageReport
 from schemas.settings import Settings
 
+_FLOWS = "flows.written_bench.item_flows"
 NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
 
 
@@ -71,7 +73,7 @@ def take_in(
         rows = Path(folder) / f"{bench}.parquet"
         work.write_item_rows(found, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
-        taken_in, decided = flow_of("flows.benches", "take_in_written"), flow_of("flows.benches", "decide_written")
+        taken_in, decided = flow_of(_FLOWS, "take_in_written"), flow_of(_FLOWS, "decide_written")
         reports = run_flows(settings, lambda: before, taken_in, lambda: after, lambda: then, decided, lambda: last)
     print_stages(reports)
     _print_kept(settings, bench, len(found), counts)
@@ -106,4 +108,7 @@ def write(settings: Settings) -> None:
 
     check_known(existing(settings.store), settings.written.name)
     writer_of(settings)
-    run_stages(settings, ("flows.benches", "write_items"))
+    run_stages(settings, (_FLOWS, "write_items"))
+
+
+COMMANDS = tuple(Added(each, "bench") for each in (collect, write))

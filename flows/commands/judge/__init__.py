@@ -1,1 +1,0 @@
-"""`curate judge`: models answer benchmarks, judges compare answers, boards and submissions."""

@@ -1,0 +1,1 @@
+"""Flows and commands of benchmarks that people write."""
