@@ -4,9 +4,9 @@ In: a store, a release or settings. Out: ids, texts, findings, boards, sections 
 further thing that products give is a field here, nothing by default, and a function in `flows/products.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:  # slow to load, and a plain run loads every product's module
 
     from schemas.benches.generated import GeneratedItem
     from schemas.benches.generated_results import AccuracyRow
-    from schemas.items.review import Draws
-    from schemas.row import Row
+    from schemas.items.review import Draws, ReviewerAgreement
     from schemas.run import StageReport
     from schemas.settings import Settings
     from tasks.providers.capabilities import StreamingModel
@@ -35,6 +34,19 @@ JUDGE_TEXT_SCHEMA = dict.fromkeys(("item_id", "question_id", "model", "text"), p
 """Columns of texts of answers and verdicts."""
 
 
+class ResultsAsked(NamedTuple):
+    """Request for what people said."""
+
+    draws: "Draws"
+    """The store, and where results are those of one benchmark its name."""
+    out: "Path | None"
+    """File to write, where one is named."""
+    as_json: bool
+    """Whether to print one JSON object a line."""
+    bootstraps: int
+    """Resamples for intervals."""
+
+
 class ReviewKind(NamedTuple):
     """One kind of question to people."""
 
@@ -46,8 +58,16 @@ class ReviewKind(NamedTuple):
     """Use of its verdicts, as the command prints it."""
     of_every_store: bool = False
     """Whether it is served when no kind is named."""
-    results: "Callable[[Store, str], Sequence[Row]] | None" = None
-    """Rows about what people said of one benchmark, for `curate review results`."""
+    left_by_runs: bool = False
+    """Whether a run leaves questions of it to people; the others are samples, of which there are always some."""
+    results: "Callable[[ResultsAsked], None] | None" = None
+    """Prints what people said, for `curate review results`; None: agreement of reviewers and precision of detectors."""
+    results_of_bench: bool = False
+    """Whether these results are those of one benchmark, which --bench names."""
+    results_in_file: bool = False
+    """Whether these results can be written to the file that --out names."""
+    finds_correct: "Callable[[str], bool] | None" = None
+    """Whether a verdict calls its item correct: raters are held against items with known answers (--qualification)."""
 
 
 class KeyedItems(NamedTuple):
@@ -108,8 +128,10 @@ class Product:
     """Stages that rate what a release says of its items; the path is the folder of the release that is being built."""
     stand_ins: "Callable[[Store], Iterable[str]]" = _nothing
     """Names of the embedded judges, which stand in for a model, whose boards the release has."""
-    kinds: Mapping[str, ReviewKind] = field(default_factory=dict)
-    """Kinds of questions to people, by the name that users type."""
+    kinds: str = ""
+    """Name of the module whose `KINDS` it adds: kinds of questions to people, by the name that users type."""
+    reviewer_agreements: "Callable[[pl.DataFrame], Iterable[ReviewerAgreement]]" = _nothing
+    """Agreement of every two reviewers, from rows of the table `reviews`."""
     item_sections: "Callable[[Store, str], Iterable[ShownSection]]" = _nothing
     """Sections about a conversation that is an item; their texts are not masked yet."""
     item_boards: "Callable[[BoardOf], Iterable[ShownBoard]]" = _nothing

@@ -14,6 +14,7 @@ from tasks.storage.tables import Store
 
 NONE = "none"
 """Verdict of a queue with several choices when none of them applies."""
+_YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 
 
 class Listed(NamedTuple):
@@ -126,3 +127,11 @@ def review_of(queue: ReviewQueue, item: Waiting, verdict: str, reviewer: str, no
         conversation_id=item.conversation_id, content_id=item.content_id, reasons=list(item.reasons), verdict=verdict,
         queue=queue.name, item_id=item.item_id, reviewer=reviewer, reviewed_at=now,
     )  # fmt: skip
+
+
+def yes_or_no(cells: Mapping[str, str], name: str) -> bool:
+    """The cell of a sheet that says yes or no. Raises BadInput for other words."""
+    said = cells[name].lower()
+    if said not in _YES:
+        raise BadInput(f"{name} {one_line(cells[name], 40)!r}; give yes or no")
+    return _YES[said]

@@ -322,6 +322,8 @@ CompatOption = Annotated[
 ]
 
 # Options of commands that are not made by `takes`, and those that `takes` adds.
+AGREEMENT_BOOTSTRAPS = 1000
+"""Resamples of items for the intervals of agreements; they cost little."""
 BootstrapsOption = Annotated[int, option("bootstraps")]
 _CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _CONFIG = inspect.Parameter(

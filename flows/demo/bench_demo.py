@@ -24,7 +24,7 @@ def demo(
     from flows.judging.submit import board_in_file, print_board
     from flows.written_bench.command import take_in
     from tasks.demo.items import BENCH, files_of, write_demo_items
-    from tasks.review.items import read_qualification
+    from tasks.review.qualification import read_qualification
     from tasks.written_bench.written_items import items_for_judging
 
     store = str(out / "store")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, existing, takes
+from flows.commands.options import AGREEMENT_BOOTSTRAPS, JsonOption, existing, takes
 from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
 from flows.judging.calls import EMBEDDED
@@ -20,8 +20,6 @@ from tasks.runtime.untrusted import one_line
 if TYPE_CHECKING:
     from tasks.judging.agreement.stored import Stored
 
-ROUNDS = 1000
-"""Resamples of items for the intervals; they cost little."""
 FilesArgument = Annotated[
     list[Path],
     typer.Argument(
@@ -31,7 +29,7 @@ FilesArgument = Annotated[
 ]
 
 
-@takes("bootstraps", "seed", store="", bootstraps=ROUNDS)
+@takes("bootstraps", "seed", store="", bootstraps=AGREEMENT_BOOTSTRAPS)
 def agree(settings: Settings, files: FilesArgument, as_json: JsonOption = False) -> None:
     """Agreement of labels on the same items: confusion, accuracy, F1, kappa, alpha, Pearson, each with its interval.
 
@@ -53,7 +51,7 @@ def agree(settings: Settings, files: FilesArgument, as_json: JsonOption = False)
 
 @takes(
     "store", "evaluate.sample", "evaluate.judge", "prompts", *PAID, "providers", "bootstraps", "seed",
-    bootstraps=ROUNDS, **EMBEDDED,
+    bootstraps=AGREEMENT_BOOTSTRAPS, **EMBEDDED,
 )  # fmt: skip
 def votes(settings: Settings, as_json: JsonOption = False) -> None:
     """Ask a judge for left, right, tie, both bad or NA on battles; print how every judge agrees with people.
@@ -156,7 +154,7 @@ MetricOption = Annotated[
 ]
 
 
-@takes("store", "evaluate.bench", "providers", "bootstraps", "seed", store="", bootstraps=ROUNDS)
+@takes("store", "evaluate.bench", "providers", "bootstraps", "seed", store="", bootstraps=AGREEMENT_BOOTSTRAPS)
 def metrics(
     settings: Settings,
     votes: VotesArgument,

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.benches.judging import verdict_words
-from schemas.benches.written import PEOPLE
 from tasks.explore.masking import PII_TABLE, MaskedStore, masked_parts, searched_now, spans_found
 from tasks.product import Product
 from tasks.shown import Section, Text
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
-from tasks.written_bench.written_items import current
 
 VERDICTS_MAX = 200
 """Verdicts on one page; the others are counted."""
@@ -37,16 +35,6 @@ class _Masked:
         ]
 
 
-_WRITTEN_ITEMS = """
-    -- a row is one benchmark of which the conversation is an item
-    SELECT * FROM bench_items WHERE item_id = $item_id
-"""
-_FORMS = """
-    -- a row is one form of the item: as it was logged, or as a policy redacted it
-    SELECT conversation_id AS item_id, document_id FROM conversations WHERE conversation_id = $item_id
-    UNION ALL
-    SELECT conversation_id AS item_id, document_id FROM redacted_conversations WHERE conversation_id = $item_id
-"""
 _ANSWERS = """
     -- a row is one model's answer to a form of the item
     SELECT model, version, state, text
@@ -72,7 +60,6 @@ def sections_of_item(
     """
     masked = _Masked(store, opened)
     return [
-        *_written(store, conversation_id, masked),
         *(
             Section(each.title, [*each.facts], masked.texts(each.texts), each.beside)
             for product in products
@@ -81,27 +68,6 @@ def sections_of_item(
         *_answers(store, conversation_id, masked),
         *_verdicts(store, conversation_id, masked),
     ]
-
-
-def _written(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
-    rows = store.ask(_WRITTEN_ITEMS, item_id=item_id)
-    forms = store.ask(_FORMS, item_id=item_id)
-    captions = current(store, "captions", forms, ["item_id", "place"]).sort("place")
-    references = current(store, "references", forms, ["item_id"])
-    texts = [(f"Caption of image {row['place'] + 1}", _by(row["provider"]), row["text"]) for row in captions.to_dicts()]
-    texts += [("Reference", _by(row["provider"]), row["text"]) for row in references.to_dicts()]
-    for row in rows.iter_rows(named=True):
-        facts = [("Benchmark", row["bench"]), ("Family", row["family"]), ("Split", row["split"])]
-        facts += [("Licences", ", ".join(filter(None, row["licences"]))), ("Taken from", row["origin"])]
-        yield Section(
-            "Written item", facts=[(name, value) for name, value in facts if value], texts=masked.texts(texts)
-        )
-    if rows.is_empty() and texts:
-        yield Section("Written for this prompt", texts=masked.texts(texts))
-
-
-def _by(provider: str) -> str:
-    return "by people" if provider == PEOPLE else f"by {provider}"
 
 
 def _answers(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from schemas.benches.generated_results import AccuracyRow, ReviewRow
-from schemas.items.review import Draws
+from schemas.benches.generated_results import AccuracyRow
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.product import KeyedItems, Product, ReviewKind
+from tasks.product import KeyedItems, Product
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
     from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard, ShownSection
     from tasks.report.page import Part
-    from tasks.review_queue import ReviewQueue
 
 
 def _item_ids(store: Store) -> pl.Series:
@@ -49,35 +47,6 @@ def _ratings(settings: Settings, versions: Versions, staging: Path) -> Iterator[
         from tasks.generated_bench.steps import rate_generated
 
         yield rate_generated(settings)
-
-
-def _fit(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.generated_bench.queues import GeneratedQueue
-
-    return [GeneratedQueue(wanted.bench, wanted.guided)]
-
-
-def _fit_rates(store: Store, bench: str) -> list[ReviewRow]:
-    from tasks.generated_bench.bench_state import read_bench
-    from tasks.generated_bench.queues import review_rows
-
-    return review_rows(store, read_bench(store, bench).items)
-
-
-def _wrong_answers(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.generated_bench.queues import WrongAnswersQueue
-
-    return [WrongAnswersQueue(wanted.bench, wanted.sample, wanted.seed)]
-
-
-_KINDS = {
-    "generated": ReviewKind(
-        ("generated",), _fit, "what most raters find unfit is left out from now on", True, _fit_rates
-    ),
-    "wrong_answers": ReviewKind(
-        ("wrong_answers",), _wrong_answers, "`curate bench accuracy --bench NAME --table errors` counts them"
-    ),
-}
 
 
 def _item_sections(store: Store, item_id: str) -> "Iterator[ShownSection]":
@@ -121,7 +90,7 @@ GENERATED_BENCH = Product(
     left_out_items=_left_out_items,
     keyed_items=_keyed_items,
     rating_stages=_ratings,
-    kinds=_KINDS,
+    kinds="flows.generated_bench.review_kinds",
     item_sections=_item_sections,
     item_boards=_item_boards,
     report_sections=_report_sections,

@@ -17,8 +17,15 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
+    from schemas.items.review import ReviewerAgreement
     from tasks.release.registered import BoardOf, OpenRelease, ReleasePart, ShownBoard
     from tasks.report.page import Part
+
+
+def _reviewer_agreements(reviews: pl.DataFrame) -> "list[ReviewerAgreement]":
+    from tasks.judging.agreement.experts import reviewer_agreements
+
+    return reviewer_agreements(reviews)
 
 
 def _judge_texts(store: Store) -> pl.DataFrame:
@@ -102,6 +109,8 @@ def _boards(judge: bool, written: bool) -> "list[ReleasePart]":
 
 JUDGING = Product(
     commands="flows.judging.command",
+    kinds="flows.judging.review_kinds",
+    reviewer_agreements=_reviewer_agreements,
     judge_texts=_judge_texts,
     rating_stages=_ratings,
     stand_ins=_stand_ins,

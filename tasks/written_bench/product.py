@@ -3,6 +3,7 @@
 Other modules are imported late, in the functions, for a plain run needs none.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,7 +12,7 @@ from tasks.product import ITEM_TEXT_SCHEMA, Product
 from tasks.storage.tables import Store
 
 if TYPE_CHECKING:
-    from tasks.release.registered import OpenRelease, ReleasePart
+    from tasks.release.registered import OpenRelease, ReleasePart, ShownSection
     from tasks.report.page import Part
 
 
@@ -54,6 +55,12 @@ def _validation_texts(store: Store) -> list[str]:
     return validation_texts(store)
 
 
+def _item_sections(store: Store, item_id: str) -> "Iterator[ShownSection]":
+    from tasks.written_bench.item_section import sections_of_written_item
+
+    return sections_of_written_item(store, item_id)
+
+
 def _report_sections(store: Store) -> "list[Part]":
     if not store.height("bench_items"):
         return []
@@ -81,11 +88,13 @@ def _released_items() -> "list[ReleasePart]":
 
 WRITTEN_BENCH = Product(
     commands="flows.written_bench.command",
+    kinds="flows.written_bench.review_kinds",
     item_ids=_item_ids,
     item_findings=_item_findings,
     item_images=_item_images,
     hidden_texts=_hidden_texts,
     validation_texts=_validation_texts,
+    item_sections=_item_sections,
     report_sections=_report_sections,
     parts_of_store=_parts_of_store,
     parts_of_release=_parts_of_release,

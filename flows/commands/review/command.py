@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import BootstrapsOption, JsonOption, existing, takes
+from flows.commands.options import AGREEMENT_BOOTSTRAPS, BootstrapsOption, JsonOption, existing, takes
 from flows.commands.pages import NoBrowserOption, PortOption, serve
 from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
 from flows.commands.tables import note
-from flows.judging.agree import ROUNDS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
+from tasks.product import ResultsAsked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,11 +81,12 @@ def in_(
     ] = 0.8,
 ) -> None:
     """Store the verdicts of filled-in sheets; a later verdict of a reviewer on an item replaces the earlier one."""
-    from tasks.review.items import read_qualification
+    from tasks.review.qualification import read_qualification
 
     existing(wanted.store)
-    if qualification is not None and kind != "items":
-        raise BadInput(f"--qualification is for the kind items, not {kind!r}")
+    with_answers = [name for name, about in KINDS.items() if about.finds_correct]
+    if qualification is not None and kind not in with_answers:
+        raise BadInput(f"--qualification is for the kind {' and '.join(with_answers)}, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
     said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
     print(f"{said}; {KINDS[kind].next}")
@@ -99,7 +100,7 @@ def take_sheets(
     qualified_min: float = 0.8,
 ) -> tuple[str, "Filled"]:  # fmt: skip
     """Store the verdicts of sheets, all of them or none; what was stored in words. Raises BadInput."""
-    from tasks.review.items import qualified
+    from tasks.review.qualification import qualified
     from tasks.review.routes import reviewer_name
     from tasks.review.sheets import read_sheets
     from tasks.storage.lock import writing
@@ -109,7 +110,9 @@ def take_sheets(
     with writing(wanted.store) as store:
         take_in_journal(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
-        given, left_out = qualified(filled.reviews, known, qualified_min) if known else (filled.reviews, 0)
+        given, left_out = filled.reviews, 0
+        if known and (finds_correct := KINDS[kind].finds_correct):
+            given, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
         add_reviews(store, given)
     words = [_in_words(given, queues)]
     words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if known else []
@@ -138,38 +141,31 @@ def results(
         ),
     ] = None,
     as_json: JsonOption = False,
-    bootstraps: BootstrapsOption = ROUNDS,
+    bootstraps: BootstrapsOption = AGREEMENT_BOOTSTRAPS,
 ) -> None:
     """Findings of people: agreement of reviewers, precision of detectors, yields, rates, agreement with the votes.
 
     Preferences become battles with --bench and --out; items and generated need --bench.
     """
-    import flows.commands.review.results as said
+    from flows.commands.review.results import print_figures
     from tasks.storage.reviews import journalled
 
     if kind is not None and kind not in KINDS:
         raise BadInput(f"kind {known_values(kind, KINDS)}")
-    results = KINDS[kind].results if kind else None
-    if (kind == "items" or results) and not wanted.bench:
+    chosen = KINDS[kind] if kind else None
+    if chosen and chosen.results_of_bench and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
-    if kind != "alarms" and (kind == "preferences") != (battles is not None and wanted.bench is not None):
-        raise BadInput("preferences need --bench NAME and --out FILE; of the other kinds, only alarms takes --out")
-    opened, bench = existing(wanted.store), wanted.bench
+    if battles is not None and not (chosen and chosen.results_in_file):
+        in_files = " and ".join(name for name, about in KINDS.items() if about.results_in_file)
+        raise BadInput(f"--out {str(battles)!r}: only the results of {in_files} can be written; leave it out")
+    opened = existing(wanted.store)
     if waiting := len(journalled(opened)):
         told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
         note(f"{waiting} verdicts wait in the journal and {told}")
-    if kind == "items":
-        said.print_yields(opened, bench or "", as_json)
-    elif results:
-        said.print_rates(results(opened, bench or ""), as_json)
-    elif kind == "battles":
-        said.print_experts(wanted, as_json, bootstraps)
-    elif battles is not None and kind == "alarms":
-        said.write_labels(opened, battles)
-    elif battles is not None:
-        said.write_battles(wanted, battles)
+    if chosen and chosen.results:
+        chosen.results(ResultsAsked(wanted, battles, as_json, bootstraps))
     else:
-        said.print_figures(figures_of(opened), KINDS[kind].queues if kind else (), as_json)
+        print_figures(figures_of(opened), chosen.queues if chosen else (), as_json)
 
 
 @takes(*_DRAWN, row=Draws, shared=_SHARED)

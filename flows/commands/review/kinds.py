@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flows.commands.options import existing, measured_versions
+from flows.commands.options import existing
 from flows.products import PRODUCTS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
-from schemas.settings import Settings
-from tasks.product import ReviewKind
+from tasks.product import ResultsAsked, ReviewKind
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from tasks.judging.agreement.choices import ItemAnswers
-    from tasks.judging.agreement.stored import Stored
     from tasks.review.session import Figures
     from tasks.review_queue import ReviewQueue
     from tasks.storage.tables import Store
@@ -37,38 +33,21 @@ def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
     return queues[kind]
 
 
-def _items(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.items import WrittenQueue
-    from tasks.written_bench.written_items import check_known
+def _alarms(asked: ResultsAsked) -> None:
+    """Precisions, or with a file what was found as labels."""
+    from flows.commands.review.results import print_figures, write_labels
 
-    if wanted.bench:
-        check_known(existing(wanted.store), wanted.bench)
-    return [WrittenQueue(wanted.bench)]
-
-
-def _battles(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.battles import BattlesQueue
-
-    anonymous_battles_of(wanted)
-    return [BattlesQueue(lambda: anonymous_battles_of(wanted), wanted.per_pair)]
+    store = existing(asked.draws.store)
+    if asked.out is None:
+        print_figures(figures_of(store), KINDS["alarms"].queues, asked.as_json)
+    else:
+        write_labels(store, asked.out)
 
 
-def _preferences(wanted: Draws) -> "list[ReviewQueue]":
-    from tasks.review.preferences import PreferencesQueue
-
-    bench = wanted.bench
-    if not bench:
-        raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
-
-    def every(store: "Store") -> "tuple[list[ItemAnswers], Stored]":
-        return tuples_of(store, bench, wanted.hidden)
-
-    every(existing(wanted.store))
-    return [PreferencesQueue(every, wanted.tuples, wanted.seed)]
-
-
-KINDS = {
-    "held": ReviewKind(("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them", True),
+_OF_CORE = {
+    "held": ReviewKind(
+        ("held",), partial(_drawn, "held"), "`curate decide` or `curate run` applies them", True, left_by_runs=True
+    ),
     "tags": ReviewKind(
         ("tags",),
         partial(_drawn, "tags"),
@@ -80,19 +59,22 @@ KINDS = {
         partial(_drawn, "alarms"),
         "`curate review results alarms` gives precisions",
         True,
+        results=_alarms,
+        results_in_file=True,
     ),
     "failures": ReviewKind(
-        ("failures",), partial(_drawn, "failures"), "`curate sample` or `curate run` applies them", True
-    ),
-    "items": ReviewKind(
-        ("written",), _items, "`curate decide --policy authored` drops what is incorrect or harmful", True
-    ),
-    **{name: kind for each in PRODUCTS for name, kind in each.kinds.items()},
-    "battles": ReviewKind(("sheet",), _battles, "`curate review results battles` gives the agreement"),
-    "preferences": ReviewKind(
-        ("preferences",), _preferences, "`curate review results preferences` makes battles of them"
+        ("failures",),
+        partial(_drawn, "failures"),
+        "`curate sample` or `curate run` applies them",
+        True,
+        left_by_runs=True,
     ),
 }
+_OF_PRODUCTS = {name: kind for each in PRODUCTS if each.kinds for name, kind in import_module(each.kinds).KINDS.items()}
+KINDS: dict[str, ReviewKind] = dict(
+    sorted({**_OF_CORE, **_OF_PRODUCTS}.items(), key=lambda named: not named[1].of_every_store)
+)
+"""Kinds by the name that users type; those that are served when none is named come first."""
 OF_EVERY_STORE = tuple(name for name, kind in KINDS.items() if kind.of_every_store)
 """Kinds that are served when none is named."""
 
@@ -105,54 +87,11 @@ def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
     return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].make_queues(wanted)]
 
 
-def anonymous_battles_of(wanted: Draws) -> "pl.DataFrame":
-    """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
-    from flows.judging.evaluate import released_battles
-    from tasks.judging.pairs import anonymous_battles
-
-    settings = Settings(store=wanted.store, providers=wanted.providers)
-    battles = anonymous_battles(released_battles(settings))
-    for name in filter(None, [wanted.language and f"language:{wanted.language}", wanted.slice]):
-        of_slice = _ids_of_slice(settings, name)
-        battles = battles.join(of_slice, on="question_id", how="semi", maintain_order="left")
-    if battles.is_empty():
-        raise BadInput(f"store {wanted.store!r} has no such kept anonymous battle; experts need some")
-    return battles
-
-
-def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
-    """question_id of the battles of a slice. Raises BadInput for one that boards do not have."""
-    from tasks.leaderboard.leaderboard import slice_masks
-    from tasks.leaderboard.steps import rated_battles
-    from tasks.leaderboard.votes import rateable
-    from tasks.storage.queries.conversation_features import UNKNOWN, english_name
-
-    rows = rateable(rated_battles(existing(settings.store), measured_versions(settings)))
-    masks, prefix, value = slice_masks(rows), *name.partition(":")[::2]
-    if prefix == "language" and name not in masks and english_name(value) != UNKNOWN:
-        name = f"language:{english_name(value)}"
-    if name not in masks:
-        raise BadInput(f"slice {known_values(name, masks)}")
-    return rows.filter(masks[name]).select("question_id")
-
-
-def tuples_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswers], Stored]":
-    """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
-    from tasks.judging.agreement.choices import answer_pairs
-    from tasks.judging.agreement.stored import stored
-    from tasks.written_bench.written_items import items_for_judging
-
-    known = stored(store, bench, True)
-    every = answer_pairs(items_for_judging(store, bench), known, hidden)
-    if not every:
-        raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
-    return every, known
-
-
 def figures_of(store: "Store") -> "Figures":
     """Agreement of reviewers and precision of detectors."""
-    from tasks.judging.agreement.experts import reviewer_agreements
     from tasks.review.session import Figures
     from tasks.storage.reviews import detector_precisions, reviews_of
 
-    return Figures(reviewer_agreements(reviews_of(store)), detector_precisions(store))
+    reviews = reviews_of(store)
+    agreements = [row for each in PRODUCTS for row in each.reviewer_agreements(reviews)]
+    return Figures(agreements, detector_precisions(store))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 _RUNS = 7
-_ASKED = ("held", "failures", "items", "generated")
-"""Kinds of questions to people that a run may have; the others are samples, of which there are always some."""
 
 
 def status(
@@ -80,11 +78,11 @@ def status(
 
 def _questions(store: "Store") -> Iterator[Due]:
     """Questions to people that nobody has answered, by kind, also none."""
-    from flows.commands.review.kinds import queues_of
+    from flows.commands.review.kinds import KINDS, queues_of
     from schemas.items.review import Draws
     from tasks.review.session import ReviewSession
 
-    for kind in _ASKED:
+    for kind in (name for name, about in KINDS.items() if about.left_by_runs):
         session = ReviewSession(store, queues_of([kind], Draws(store=store.root)))
         count = sum(each.untouched for each in session.progress(""))
         yield Due(what=f"questions to people: {kind}", count=count, next=f"curate review serve {kind}")

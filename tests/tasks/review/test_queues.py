@@ -16,9 +16,9 @@ from schemas.errors import BadInput
 from schemas.items.review import Draws, QueueName, Review, Waiting
 from schemas.settings import Settings
 from tasks.generated_bench.items import generated_reviews, kept_items
+from tasks.judging.battles_queue import experts_of
 from tasks.report.content import reviewed_part
 from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue, alarm_labels, text_hash
-from tasks.review.battles import experts_of
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store

@@ -10,8 +10,8 @@ import pytest
 from flows.commands.review.kinds import KINDS, queues_of
 from schemas.items.review import Draws
 from tasks.judging.agreement.choices import is_swapped
+from tasks.judging.battles_queue import item_of
 from tasks.providers import Providers
-from tasks.review.battles import item_of
 from tasks.signals.steps import signal_versions
 from tasks.storage.reviews import reviews_of
 from tests.builders import facts_frame

@@ -1,24 +1,20 @@
-"""Written items with their references: what people verify of them, and which raters qualify.
+"""Written items with their references, and what people verify of them.
 
-A finding holds for the reference that its rater saw. Raters who miss too many items with known answers are left out.
+A finding holds for the reference that its rater saw.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from schemas.benches.written import SAMPLED, Fault
 from schemas.errors import BadInput, known_values
-from schemas.items.review import Choice, QueueName, Review, ShownText, Waiting
-from tasks.review.sheets import read_rows
-from tasks.review_queue import NONE, Listed, ReviewQueue, plain
+from schemas.items.review import Choice, QueueName, ShownText, Waiting
+from tasks.review_queue import NONE, Listed, ReviewQueue, plain, yes_or_no
 from tasks.runtime.untrusted import one_line
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Pseudonyms, store_key
 from tasks.storage.tables import Store
 from tasks.written_bench.findings import HARMFUL, INCORRECT
 from tasks.written_bench.written_items import ItemForJudging, item_members, items_for_judging
-
-_YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 
 
 class WrittenQueue(ReviewQueue):
@@ -71,7 +67,7 @@ class WrittenQueue(ReviewQueue):
         """The verdict for the columns correct, fault and harmful. Raises BadInput."""
         if not cells.get("correct"):
             return {"verdict": ""}
-        correct, harmful = _truth(cells, "correct"), bool(cells.get("harmful")) and _truth(cells, "harmful")
+        correct, harmful = yes_or_no(cells, "correct"), bool(cells.get("harmful")) and yes_or_no(cells, "harmful")
         fault = cells.get("fault", "").lower()
         if fault and correct:
             raise BadInput("a correct item has no fault")
@@ -88,38 +84,9 @@ class WrittenQueue(ReviewQueue):
         return [self._bench] if self._bench else [*sorted(every), SAMPLED]
 
 
-def qualified(given: Sequence[Review], known: Mapping[str, bool], least: float) -> tuple[list[Review], int]:
-    """The verdicts of raters who have at least this share of the items with known answers right, and some of them.
-
-    With the number of raters who are left out. `known`: item -> whether it is correct.
-    """
-    right: dict[str, list[bool]] = {str(review.reviewer): [] for review in given}
-    for review in given:
-        if review.item_id in known:
-            found_correct = not {INCORRECT, *Fault} & set(review.verdict.split())
-            right[str(review.reviewer)].append(found_correct == known[str(review.item_id)])
-    out = {rater for rater, tasks in right.items() if not tasks or sum(tasks) / len(tasks) < least}
-    return [review for review in given if review.reviewer not in out], len(out)
-
-
-def read_qualification(file: Path) -> dict[str, bool]:
-    """Item -> whether it is correct. Raises BadInput for a file without such rows."""
-    found = {}
-    for where, cells in read_rows(file, ("item", "correct")):
-        try:
-            found[cells["item"]] = _truth(cells, "correct")
-        except BadInput as error:
-            raise BadInput(f"{where}: {error}") from None
-    if not found:
-        raise BadInput(f"{str(file)!r} holds no item; give items and whether they are correct")
-    return found
-
-
-def _truth(cells: Mapping[str, str], name: str) -> bool:
-    said = cells[name].lower()
-    if said not in _YES:
-        raise BadInput(f"{name} {one_line(cells[name], 40)!r}; give yes or no")
-    return _YES[said]
+def finds_correct(verdict: str) -> bool:
+    """Whether a verdict calls the reference of its item correct."""
+    return not {INCORRECT, *Fault} & set(verdict.split())
 
 
 def _captions(captions: list[str]) -> Iterator[ShownText]:

@@ -1,0 +1,140 @@
+"""Questions to people about answers: which answer of a battle is better, and which of two to a written item."""
+
+import json
+from typing import TYPE_CHECKING
+
+from flows.commands.options import existing, measured_versions
+from flows.commands.tables import note, print_rows
+from schemas.errors import BadInput, known_values
+from schemas.items.review import Draws
+from schemas.settings import Settings
+from tasks.product import ResultsAsked, ReviewKind
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tasks.judging.agreement.choices import ItemAnswers
+    from tasks.judging.agreement.stored import Stored
+    from tasks.review_queue import ReviewQueue
+    from tasks.storage.tables import Store
+
+
+def _battles(draws: Draws) -> "list[ReviewQueue]":
+    from tasks.judging.battles_queue import BattlesQueue
+
+    _anonymous_battles(draws)
+    return [BattlesQueue(lambda: _anonymous_battles(draws), draws.per_pair)]
+
+
+def _preferences(draws: Draws) -> "list[ReviewQueue]":
+    from tasks.judging.preferences_queue import PreferencesQueue
+
+    bench = draws.bench
+    if not bench:
+        raise BadInput("preferences need a written benchmark; give --bench NAME, in a tasks file `bench`")
+
+    def every(store: "Store") -> "tuple[list[ItemAnswers], Stored]":
+        return _answer_pairs(store, bench, draws.hidden)
+
+    every(existing(draws.store))
+    return [PreferencesQueue(every, draws.tuples, draws.seed)]
+
+
+def _anonymous_battles(draws: Draws) -> "pl.DataFrame":
+    """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
+    from flows.judging.evaluate import released_battles
+    from tasks.judging.pairs import anonymous_battles
+
+    settings = Settings(store=draws.store, providers=draws.providers)
+    battles = anonymous_battles(released_battles(settings))
+    for name in filter(None, [draws.language and f"language:{draws.language}", draws.slice]):
+        of_slice = _ids_of_slice(settings, name)
+        battles = battles.join(of_slice, on="question_id", how="semi", maintain_order="left")
+    if battles.is_empty():
+        raise BadInput(f"store {draws.store!r} has no such kept anonymous battle; experts need some")
+    return battles
+
+
+def _ids_of_slice(settings: Settings, name: str) -> "pl.DataFrame":
+    """question_id of the battles of a slice. Raises BadInput for one that boards do not have."""
+    from tasks.leaderboard.leaderboard import slice_masks
+    from tasks.leaderboard.steps import rated_battles
+    from tasks.leaderboard.votes import rateable
+    from tasks.storage.queries.conversation_features import UNKNOWN, english_name
+
+    rows = rateable(rated_battles(existing(settings.store), measured_versions(settings)))
+    masks, prefix, value = slice_masks(rows), *name.partition(":")[::2]
+    if prefix == "language" and name not in masks and english_name(value) != UNKNOWN:
+        name = f"language:{english_name(value)}"
+    if name not in masks:
+        raise BadInput(f"slice {known_values(name, masks)}")
+    return rows.filter(masks[name]).select("question_id")
+
+
+def _answer_pairs(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemAnswers], Stored]":
+    """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
+    from tasks.judging.agreement.choices import answer_pairs
+    from tasks.judging.agreement.stored import stored
+    from tasks.written_bench.written_items import items_for_judging
+
+    known = stored(store, bench, True)
+    every = answer_pairs(items_for_judging(store, bench), known, hidden)
+    if not every:
+        raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
+    return every, known
+
+
+def _print_experts(asked: ResultsAsked) -> None:
+    """How far experts agree with the people's votes and with each other, and the boards of both."""
+    from flows.judging.agree import print_agreement, print_raters
+    from tasks.judging.agreement.experts import experts
+    from tasks.judging.battles_queue import experts_of, people_of
+
+    battles = _anonymous_battles(asked.draws)
+    said = experts_of(existing(asked.draws.store), battles["question_id"].to_list())
+    if not said:
+        raise BadInput("no expert reviewed a battle of this store; see `curate review serve battles`")
+    found = experts(people_of(battles), said, battles, asked.bootstraps, asked.draws.seed)
+    print_agreement(found.pairs, asked.as_json)
+    print_raters(found.raters, asked.as_json)
+    if found.boards is None:
+        note("fewer than two models have an expert's verdict, so there is no board")
+    elif asked.as_json:
+        print(json.dumps({"board": "experts", "reference": "people", **found.boards.model_dump(mode="json")}))
+    else:
+        print_rows("boards", [found.boards])
+
+
+def _write_battles(asked: ResultsAsked) -> None:
+    """Preferences as a file of battles, with each rater as a keyed hash."""
+    from tasks.judging.agreement.choices import majority_counts, preferred
+    from tasks.storage.keyed_ids import Pseudonyms, store_key
+    from tasks.storage.lock import writing
+
+    bench, file = asked.draws.bench, asked.out
+    if bench is None or file is None:
+        raise BadInput("preferences need --bench NAME and --out FILE")
+    with writing(asked.draws.store) as store:  # the first one makes the key
+        every, _ = _answer_pairs(store, bench, True)
+        battles, unknown = preferred(store, every, Pseudonyms(store_key(store)))
+    battles.write_csv(file)
+    print(file)
+    votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(battles).items())
+    note(f"{battles.height:,} choices; pairs by number of choices: {votes}; {unknown:,} on other answers")
+
+
+KINDS = {
+    "battles": ReviewKind(
+        ("sheet",),
+        _battles,
+        "`curate review results battles` gives the agreement",
+        results=_print_experts,
+    ),
+    "preferences": ReviewKind(
+        ("preferences",),
+        _preferences,
+        "`curate review results preferences` makes battles of them",
+        results=_write_battles,
+        results_in_file=True,
+    ),
+}
