@@ -82,6 +82,11 @@ def judge_texts(store: Store) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=JUDGE_TEXT_SCHEMA), *(each.judge_texts(store) for each in PRODUCTS)])
 
 
+def unscreened_judge_texts(store: Store) -> dict[str, str]:
+    """Text id -> text of every answer and verdict that a release may hold at most, screened or not."""
+    return {text_id: text for each in PRODUCTS for text_id, text in each.unscreened_judge_texts(store).items()}
+
+
 def rate_items(settings: Settings, versions: Versions, staging: Path) -> Iterator[StageReport]:
     """Rate models on items of the release in this folder; nothing without verdicts or items."""
     for each in PRODUCTS:

@@ -108,6 +108,9 @@ class Product:
 
     commands: str = ""
     """Name of the module whose `COMMANDS` it adds to `curate`."""
+    estimates: str = ""
+    """Name of the module whose `estimates` says what its calls would cost, for `curate estimate`: settings and the
+    models file of a writer -> rows, or None where they ask for the cost of something else."""
     item_ids: "Callable[[Store], Iterable[str]]" = _nothing
     """Conversations that are items of its benchmarks: their prompts are public like drawn ones."""
     left_out_items: "Callable[[Store], Iterable[str]]" = _nothing
@@ -124,6 +127,8 @@ class Product:
     """Texts about items that a release may hold once they are screened: those of the validation split."""
     judge_texts: "Callable[[Store], pl.DataFrame]" = lambda _: pl.DataFrame(schema=JUDGE_TEXT_SCHEMA)
     """Answers and verdicts that a release may hold once they are screened, as `JUDGE_TEXT_SCHEMA`."""
+    unscreened_judge_texts: "Callable[[Store], dict[str, str]]" = lambda _: {}
+    """Text id -> text of every answer and verdict that a release may hold at most, screened or not."""
     rating_stages: "Callable[[Settings, Versions, Path], Iterable[StageReport]]" = _nothing
     """Stages that rate what a release says of its items; the path is the folder of the release that is being built."""
     stand_ins: "Callable[[Store], Iterable[str]]" = _nothing

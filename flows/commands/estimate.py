@@ -3,13 +3,14 @@
 import sys
 import tempfile
 from collections.abc import Callable, Collection
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.tables import note
-from flows.judging.calls import ASKED_BENCH, with_bench
+from flows.products import PRODUCTS, unscreened_judge_texts
 from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
@@ -26,7 +27,7 @@ TRIED = 300
 @takes(
     "store", "logs", "format", "images", "presets", "since", "until", "providers", "prompts", "prices", "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.sample",
-    *ASKED_BENCH, shared=Settings.model_fields.keys() - {"evaluate"},
+    "evaluate.bench", "evaluate.bench_release", "evaluate.hidden", shared=Settings.model_fields.keys() - {"evaluate"},
 )  # fmt: skip
 def estimate(
     settings: Settings,
@@ -48,14 +49,11 @@ def estimate(
     if scale:
         print(_scale(settings, as_json))
         return
-    if writer or chosen.hidden:
-        print_estimates(_of_writing(settings, writer), settings, as_json)
-        return
     of_judge = chosen.models or chosen.judge
-    if chosen.bench and not of_judge:
+    if chosen.bench and not (writer or chosen.hidden or of_judge):
         raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
-    settings = with_bench(settings)
-    print_estimates(_of_judge(settings) if of_judge or chosen.sample else _estimates(settings), settings, as_json)
+    asked = writer or chosen.hidden or of_judge or chosen.sample
+    print_estimates(_of_products(settings, writer) if asked else _estimates(settings), settings, as_json)
 
 
 def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
@@ -71,56 +69,16 @@ def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = F
         note(line)
 
 
-def _of_writing(settings: Settings, writer: str | None) -> list[Estimate]:
-    from flows.before_work import writer_named
-    from schemas.signals import MeasuredOn
-    from tasks.providers import Providers
-    from tasks.runtime.budget import load_prices
-    from tasks.signals.paid import estimate_images
-    from tasks.signals.registry import chosen_signals
-    from tasks.written_bench.write import estimate_writing
-    from tasks.written_bench.written_items import check_known, item_images
-
-    bench, hidden = settings.evaluate.bench, settings.evaluate.hidden
-    if writer is None:
-        raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
-    if bench is None:
-        raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
-    opened = existing(settings.store)
-    check_known(opened, bench)
-    asked, known_prices, count = writer_named(writer), load_prices(settings.prices), tokens_in()
-    providers, sizes = Providers(settings.providers), _sizes(opened)
-    shown = {image_id: sizes[image_id] for image_id in item_images(opened, bench)}
-    objects = [*chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False)]
-    return [
-        *(estimate_writing(opened, bench, asked, hidden, known_prices, count) if asked else []),
-        *estimate_images(opened, shown, providers, known_prices, count, objects),
-    ]
-
-
-def _sizes(store: "Store", *tables: str) -> dict[str, tuple[int, int]]:
-    """Image id -> width and height in pixels; by default of all images."""
-    columns = ["image_id", "width", "height"]
-    rows = (row for name in tables or ("images", "redacted_images") for row in store.read(name, columns).iter_rows())
-    return {image_id: (width, height) for image_id, width, height in rows}
-
-
-def _of_judge(settings: Settings) -> list[Estimate]:
-    from flows.judging.evaluate import released_battles
-    from flows.products import keyed_items
-    from tasks.judging.estimate import estimate_evaluation, estimate_votes
-    from tasks.judging.pairs import anonymous_battles, shown
-    from tasks.runtime.budget import load_prices
-    from tasks.storage.tables import Store
-
-    prices, chosen, count = load_prices(settings.prices), settings.evaluate, tokens_in()
-    if chosen.sample is not None:
-        if chosen.judge is None:
-            raise BadInput("--sample needs --judge FILE, the judge that would vote")
-        battles = shown(anonymous_battles(released_battles(settings))[: chosen.sample])
-        return estimate_votes(existing(settings.store), chosen, battles, prices, count)
-    known = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
-    return estimate_evaluation(known, chosen, prices, count, keyed_items)
+def _of_products(settings: Settings, writer: str | None) -> list[Estimate]:
+    """Estimates of what a product would ask. Raises BadInput where no product here does it."""
+    for product in PRODUCTS:
+        if product.estimates:
+            rows: list[Estimate] | None = import_module(product.estimates).estimates(settings, writer)
+            if rows is not None:
+                return rows
+    raise BadInput(
+        "no product here asks models or judges; leave out --writer, --models, --judge, --sample and --hidden"
+    )
 
 
 def tokens_in() -> Callable[[str], int]:
@@ -217,10 +175,15 @@ def _decided(settings: Settings, known: "Store", source: "Store", folder: str) -
 def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> list[Estimate]:
     """Estimates for items of `source` without signals in `known`; what must be tried is tried in `folder`."""
     from schemas.signals import MeasuredOn
-    from tasks.judging.released_texts import texts_on_bench
     from tasks.providers import Providers
     from tasks.runtime.budget import load_prices
-    from tasks.signals.paid import estimate_documents, estimate_images, estimate_texts, estimate_topic_names
+    from tasks.signals.paid import (
+        estimate_documents,
+        estimate_images,
+        estimate_texts,
+        estimate_topic_names,
+        image_sizes,
+    )
     from tasks.signals.registry import image_signals
     from tasks.signals.steps import KINDS_OF_TEXT, OF_ORIGINALS, conversations_to_describe, shown_on
     from tasks.storage.queries.released import logged_on
@@ -229,15 +192,16 @@ def _of(settings: Settings, known: "Store", source: "Store", folder: str) -> lis
 
     providers, prices, count = Providers(settings.providers), load_prices(settings.prices), tokens_in()
     shown = shown_on(source, settings)
-    images, redacted = _sizes(source), _sizes(source, "redacted_images")
-    originals = {each: size for each, size in _sizes(source, "images").items() if shown is None or each in shown}
+    images = image_sizes(source, "images", "redacted_images")
+    redacted = image_sizes(source, "redacted_images")
+    originals = {each: size for each, size in image_sizes(source, "images").items() if shown is None or each in shown}
     of_images = [*image_signals(providers)]
     texts_of_kinds = {
         kind: Texts(ConversationForm.LOGGED, kind, settings.since, settings.until) for kind in KINDS_OF_TEXT
     }
     # No version of a signal is in use here: what was read in images is counted below.
     texts = {kind: all_texts(source, of_kind, {}) for kind, of_kind in texts_of_kinds.items()}
-    texts[MeasuredOn.MESSAGES] |= texts_on_bench(known) if settings.with_answers else {}
+    texts[MeasuredOn.MESSAGES] |= unscreened_judge_texts(known) if settings.with_answers else {}
     decided, screeners = _decided(settings, known, source, folder)
     conversations = logged_on(conversations_to_describe(source, decided), settings.since, settings.until)
     texts[MeasuredOn.MESSAGES] |= _texts_of_images(decided, screeners, originals)

@@ -37,6 +37,12 @@ def _judge_texts(store: Store) -> pl.DataFrame:
     return released_judge_texts(store)
 
 
+def _unscreened_judge_texts(store: Store) -> dict[str, str]:
+    from tasks.judging.released_texts import texts_on_bench
+
+    return texts_on_bench(store)
+
+
 def _ratings(settings: Settings, versions: Versions, staging: Path) -> Iterator[StageReport]:
     """Rate what a judge said about the benchmark of the release, then models on written benchmarks."""
     store = Store.open(settings.store)
@@ -110,8 +116,10 @@ def _boards(judge: bool, written: bool) -> "list[ReleasePart]":
 JUDGING = Product(
     commands="flows.judging.command",
     kinds="flows.judging.review_kinds",
+    estimates="flows.judging.estimates",
     reviewer_agreements=_reviewer_agreements,
     judge_texts=_judge_texts,
+    unscreened_judge_texts=_unscreened_judge_texts,
     rating_stages=_ratings,
     stand_ins=_stand_ins,
     item_boards=_item_boards,

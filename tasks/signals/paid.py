@@ -93,6 +93,13 @@ def _answers(asked: Asked[Item], queue: BatchQueue | None, now: datetime) -> Ite
             yield answers
 
 
+def image_sizes(store: Store, *tables: str) -> dict[str, Size]:
+    """Image id -> width and height in pixels, of the images in these tables."""
+    columns = ["image_id", "width", "height"]
+    rows = (row for name in tables for row in store.read(name, columns).iter_rows())
+    return {image_id: (width, height) for image_id, width, height in rows}
+
+
 def estimate_images(
     known: Store, images: Mapping[str, Size], providers: Providers, prices: Prices, count: Count, kinds: Sequence[str]
 ) -> list[Estimate]:

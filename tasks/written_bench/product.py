@@ -89,6 +89,7 @@ def _released_items() -> "list[ReleasePart]":
 WRITTEN_BENCH = Product(
     commands="flows.written_bench.command",
     kinds="flows.written_bench.review_kinds",
+    estimates="flows.written_bench.estimates",
     item_ids=_item_ids,
     item_findings=_item_findings,
     item_images=_item_images,
