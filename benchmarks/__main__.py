@@ -1,6 +1,6 @@
 """Runs every benchmark, or those that are named, and writes results.jsonl.
 
-Those of a product are in a folder with its name, and are found there.
+Those of a product are in a folder with its name, and are found there: files with a function `run`.
 """
 
 import sys
@@ -25,7 +25,11 @@ MODULES = [
     "bench_split",
     "scale_out",
     "topics",
-    *(f"{file.parent.name}.{file.stem}" for file in sorted(Path(__file__).parent.glob("*/*.py"))),
+    *(
+        f"{file.parent.name}.{file.stem}"
+        for file in sorted(Path(__file__).parent.glob("*/*.py"))
+        if "\ndef run(" in file.read_text(encoding="utf-8")
+    ),
 ]
 
 if __name__ == "__main__":

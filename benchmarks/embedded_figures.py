@@ -10,12 +10,13 @@ not there, or not asked for, stay as they are. Of material that no rule was made
 import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from benchmarks import gitleaks_literals, privacy_quality, privacy_unseen, refusal_quality, stand_in_judge
+from benchmarks import gitleaks_literals, privacy_quality, privacy_unseen, refusal_quality
 from benchmarks.prompts_by_readers import FROM_PROMPT, read_prompts
 from benchmarks.tag_labels import Labelled, unseen
 from benchmarks.tags_by_hand import TAGS, TAXONOMY, by_hand
@@ -204,14 +205,6 @@ def _yes_or_no(of: str, label: str, ours: Sequence[Said], theirs: Sequence[bool]
             yield Counted(of, label, measure, hits, n)
 
 
-def _votes(inputs: Inputs) -> Iterator[Counted]:
-    folder = inputs.data / "votes-llmfao"
-    if (folder / "human-votes.csv").is_file():
-        row = stand_in_judge.agreement(folder)
-        for measure, name in (("votes that it agrees with", "ours"), ("votes for the longer answer", "longer")):
-            yield Counted("judge", "", f"decisive {measure}", round(row[name] * row["n"]), int(row["n"]))
-
-
 def _measuring(about: str, labelled_by: str, made_with: bool, command: str) -> Material:
     return Material(
         about=about, labelled_by=labelled_by, made_with=made_with, command=f"python -m benchmarks.{command}"
@@ -306,14 +299,18 @@ MEASURED = {
         ),
         _prompts("WildVision logs", "held_out"),
     ),
-    "llmfao": Measuring(
-        _measuring("Votes on answers to 13 prompts.", "124 workers", True, "stand_in_judge DATA/votes-llmfao"), _votes
-    ),
 }  # fmt: skip
 """Name of a material -> what is known of it, and what counts the shares on it."""
 
 
-def measured_on(name: str, inputs: Inputs) -> list[MeasuredFigure]:
+def every_material() -> dict[str, Measuring]:
+    """The materials above, and those that products have in a file of this name in their folders."""
+    files = sorted(Path(__file__).parent.glob("*/embedded_figures.py"))
+    of_products = [import_module(f"benchmarks.{file.parent.name}.{file.stem}").MEASURED for file in files]
+    return MEASURED | {name: entry for materials in of_products for name, entry in materials.items()}
+
+
+def measured_on(name: str, measuring: Measuring, inputs: Inputs) -> list[MeasuredFigure]:
     """The figures on a material; empty where it is missing."""
     return [
         MeasuredFigure(
@@ -321,7 +318,7 @@ def measured_on(name: str, inputs: Inputs) -> list[MeasuredFigure]:
             material=name,
             **{place: round(share, 4) for place, share in clopper_pearson(each.hits, each.n).model_dump().items()},
         )
-        for each in MEASURED[name].counts(inputs)
+        for each in measuring.counts(inputs)
     ]
 
 
@@ -334,22 +331,25 @@ def written(figures: EmbeddedFigures) -> str:
 
 def main() -> None:
     """Measure, write the file, and print its lines."""
+    measurings = every_material()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--stores", nargs="+", default=[])
-    parser.add_argument("--only", nargs="+", choices=MEASURED, default=list(MEASURED), metavar="MATERIAL")
+    parser.add_argument("--only", nargs="+", choices=measurings, default=list(measurings), metavar="MATERIAL")
     given = parser.parse_args()
     if not given.data.is_dir():
         parser.error(f"DATA {str(given.data)!r} is no folder")
-    measured = {name: measured_on(name, Inputs(given.data, given.stores)) for name in given.only}
+    measured = {name: measured_on(name, measurings[name], Inputs(given.data, given.stores)) for name in given.only}
     for name in (name for name, figures in measured.items() if not figures):
         print(f"{name}: not here; its figures stay as they are")
     before = read_figures(FILE)
-    figures = [figure for figure in before.figures if figure.material in MEASURED and not measured.get(figure.material)]
+    figures = [
+        figure for figure in before.figures if figure.material in measurings and not measured.get(figure.material)
+    ]
     figures += [figure for of_material in measured.values() for figure in of_material]
-    order = list(MEASURED)
+    order = list(measurings)
     kept = sorted(figures, key=lambda each: (each.of, each.label, each.measure, order.index(each.material)))
-    materials = {name: entry.material for name, entry in MEASURED.items() if any(f.material == name for f in kept)}
+    materials = {name: entry.material for name, entry in measurings.items() if any(f.material == name for f in kept)}
     FILE.write_text(written(EmbeddedFigures(materials=materials, figures=kept, notes=before.notes)), encoding="utf-8")
     for figure in kept:
         share = f"{figure.value:.3f} [{figure.ci95_low:.3f}, {figure.ci95_high:.3f}]"

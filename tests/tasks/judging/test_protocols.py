@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from benchmarks.stand_in_judge import agreement
+from benchmarks.judging.stand_in_judge import agreement
 from schemas.benches.judging import Label
 from schemas.errors import BadInput
 from tasks.judging.protocols import (

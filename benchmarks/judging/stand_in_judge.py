@@ -1,6 +1,6 @@
 """How often the embedded judge agrees with decisive human votes; a tie counts half. Peer: the longer answer is better.
 
-    python -m benchmarks.stand_in_judge DATA
+    python -m benchmarks.judging.stand_in_judge DATA
 
 DATA is llmfao's: answers.jsonl (prompt, model, result) and human-votes.csv (prompt, model_x, model_y, winner).
 """
