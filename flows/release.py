@@ -27,6 +27,7 @@ from tasks.release.registered import is_benchmark_alone
 from tasks.release.steps import build_release, check_providers, seal_release, unchanged_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import measure_answers, measure_failures, measure_written, signal_versions
+from tasks.storage.queries.failures import texts_of_cases
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
@@ -45,6 +46,15 @@ def sample(settings: Settings) -> Iterator[StageReport]:
     if "failure_types" in providers.names:
         yield measure_failures(settings, providers)
         yield find_failures(settings, versions)  # with what the tagger says of them
+    yield measure_cases(settings, providers)
+
+
+def measure_cases(settings: Settings, providers: Providers) -> StageReport:
+    """Measure refusals, and all that the policy asks, of the texts of cases that no conversation holds."""
+    store, versions = Store.open(settings.store), signal_versions(providers)
+    policy = decided_policy(store)
+    names = dict.fromkeys(["refusal", *(signals_of_answers(policy, versions) if policy else [])])
+    return measure_answers(settings, providers, [*names], texts_of_cases(store))
 
 
 @flow(name="bench")

@@ -13,6 +13,7 @@ from schemas.benches.bench import (
     BenchFilter,
     BenchItem,
     BenchMeasure,
+    CaseReference,
     Failure,
     FailureMark,
     FailureRate,
@@ -193,6 +194,12 @@ TABLES: dict[str, Table] = {
         {"document_id": Held.CONTENT, "conversation_id": Held.CONVERSATION},
         derived=True,
         grown=True,
+    ),
+    "case_references": Table(
+        CaseReference,
+        ("document_id", "written_at"),
+        {"conversation_id": Held.CONVERSATION},
+        {"document_id": Held.CONTENT},
     ),
     "failure_marks": Table(
         FailureMark,

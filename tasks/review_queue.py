@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from schemas.benches.bench import CaseReference
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Choice, Review, ShownText, Stretch, Waiting
 from tasks.runtime.untrusted import one_line
@@ -24,6 +25,15 @@ class Listed(NamedTuple):
     """Texts, as they would be released."""
     image_ids: Sequence[str] = ()
     """Images, as they would be released."""
+
+
+class SheetLine(NamedTuple):
+    """A line of a filled-in sheet."""
+
+    where: str
+    """File and number."""
+    cells: Mapping[str, str]
+    """Column -> text without spaces around it."""
 
 
 class ReviewQueue(Protocol):
@@ -73,6 +83,10 @@ class ReviewQueue(Protocol):
         `sheet`: the cells of all its lines.
         """
         return {}
+
+    def written(self, store: Store, lines: Sequence[SheetLine], now: datetime) -> Sequence[CaseReference]:
+        """References that people wrote on lines of this queue beside their verdicts. Raises BadInput."""
+        return ()
 
 
 class DrawnQueue(ReviewQueue):

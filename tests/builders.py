@@ -237,13 +237,19 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 
 
 def measure_clean(
-    store: Store, conversations: Iterable[Conversation], **other: Mapping[str, Mapping[str, Any] | None]
+    store: Store,
+    conversations: Iterable[Conversation],
+    versions: Mapping[str, str] = VERSIONS,
+    **other: Mapping[str, Mapping[str, Any] | None],
 ) -> None:
-    """A harmless value of every signal for every part. `other` gives other values; None is a missing signal."""
+    """A harmless value of every signal for every part. `other` gives other values; None is a missing signal.
+
+    `versions`: signal -> the version under which its values are stored.
+    """
     for signal in SIGNALS:
         values = {content_id: {} for content_id in _content_ids(signal, conversations)} | other.get(signal, {})
         known = {name: value for name, value in values.items() if value is not None}
-        store.replace(f"signals/{signal}", facts_frame(signal, known))
+        store.replace(f"signals/{signal}", facts_frame(signal, known, versions.get(signal, "1")))
 
 
 def counted_tokens(conversations: Iterable[Conversation]) -> dict[str, dict[str, int]]:

@@ -1,6 +1,6 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,10 @@ from schemas.publication import (
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
+    from tasks.report.cases import CaseFigures, ReleasedCases
     from tasks.report.page import Part
+    from tasks.storage.queries.signals import Versions
+    from tasks.storage.tables import Store
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
@@ -105,11 +108,18 @@ def dataset(
 
 @takes("store", "providers")
 def figures(settings: Settings, out: OutOption) -> None:
-    """Every figure of the report as SVG and PDF, with its table as CSV; of what the store would release now."""
+    """Every figure of the report as SVG and PDF, with its table as CSV; of what the store would release now.
+
+    `cases` and `case_…` show prompts that models fail, with picture, reference and answers; `cases.html` has all.
+    `examples_…` show what people ask, a prompt of each class.
+    """
     from flows.products import item_ids, left_out_items, report_sections
     from schemas.release import CONFIGS
     from tasks.release.gather import Gathered
+    from tasks.report.battle_figures import RefusedBattles, mean_win_rates
+    from tasks.report.cases import ReleasedCases, case_page, case_parts
     from tasks.report.content import report_content
+    from tasks.report.examples import ReleasedExamples
     from tasks.storage.queries.conversation_features import Tallies
     from tasks.storage.queries.released import is_decided
 
@@ -118,14 +128,39 @@ def figures(settings: Settings, out: OutOption) -> None:
         raise BadInput(f"store {settings.store!r} has conversations or battles without a decision; run `curate decide`")
     versions = measured_versions(settings)
     gathered = Gathered(store, versions, settings.bench, item_ids(store), left_out_items(store))
+    released, examples, refused = ReleasedCases(store), ReleasedExamples(store), RefusedBattles()
     for config in CONFIGS:
         for rows in gathered.rows(config):
-            tallies.add(config, rows)
-    write_new_figures(out, lambda: report_content(store, tallies, report_sections(store)).parts)
+            for collected in (tallies, released, examples, refused):
+                collected.add(config, rows)
+    cases = _screened_cases(store, versions, released)
+
+    def parts() -> "list[Part]":
+        of_report = report_content(store, tallies, report_sections(store)).parts
+        return [*of_report, *mean_win_rates(of_report), *refused.parts(), *examples.parts(), *case_parts(cases)]
+
+    write_new_figures(out, parts, {"cases.html": case_page(cases)} if cases.cases else {})
+    if cases.withheld:
+        told = "the policy stops them, or they wait to be screened, which `curate sample` does"
+        note(f"{cases.withheld:,} references and answers of cases are left out: {told}")
 
 
-def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"]) -> None:
-    """Write figures and their tables to a new folder. Raises BadInput where there is one, before any is made."""
+def _screened_cases(store: "Store", versions: "Versions", released: "ReleasedCases") -> "CaseFigures":
+    """The cases with references and later answers as far as the policy lets them out as they are."""
+    from tasks.policy.answers import screened
+    from tasks.storage.queries.released import decided_policy
+
+    policy, texts = decided_policy(store), released.to_screen()
+    rows = screened(store, policy, versions, texts) if policy and texts.height else []
+    unchanged = dict(texts.select("item_id", "text").iter_rows())
+    return released.figures({row.item_id for row in rows if not row.reasons and row.text == unchanged[row.item_id]})
+
+
+def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"], pages: "Mapping[str, str] | None" = None) -> None:
+    """Write figures, their tables, and pages (name -> HTML) to a new folder.
+
+    Raises BadInput where there is one, before any figure is made.
+    """
     from tasks.export.destination import destination
     from tasks.report.page import write_figures
 
@@ -135,6 +170,8 @@ def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"]) -> None:
         parts = made()
         folder.mkdir(parents=True)
         boxes = write_figures(folder, parts)
+        for name, page in (pages or {}).items():
+            (folder / name).write_text(page, encoding="utf-8")
     print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
     if boxes:
         note(f"no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}")

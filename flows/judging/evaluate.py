@@ -1,20 +1,24 @@
 """The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import polars as pl
 
 from flows.products import item_ids, keyed_items
+from flows.release import measure_cases
 from flows.running.checked_flow import flow, one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.judging.sources import is_failure_pool, to_ask
 from tasks.judging.steps import (
     collect_answers,
     collect_verdicts,
     collect_votes,
     judge_in_use,
     judge_submission,
+    propose_marks,
     rate_submissions,
 )
 from tasks.providers import Providers
@@ -28,8 +32,10 @@ from tasks.storage.tables import Store
 @flow(name="answer")
 @one_writer
 def answer(settings: Settings) -> Iterator[StageReport]:
-    """Answers of models to the benchmark."""
+    """Answers of models to the benchmark; of those to failures, refusals and what the policy asks are measured."""
     yield collect_answers(settings, keyed_items)
+    if settings.evaluate.bench and is_failure_pool(Store.open(settings.store), settings.evaluate.bench):
+        yield measure_cases(settings, Providers(settings.providers))
 
 
 @flow(name="compare")
@@ -45,6 +51,13 @@ def submit(settings: Settings) -> Iterator[StageReport]:
     """A model's answers to a written benchmark, verdicts on its battles, and the board."""
     yield judge_submission(settings)
     yield rate_submissions(settings, judge_in_use(settings))
+
+
+@flow(name="propose")
+@one_writer
+def propose(settings: Settings) -> Iterator[StageReport]:
+    """Marks that a judge proposes for answers to failures, by their references."""
+    yield propose_marks(settings, to_ask(settings), datetime.now(UTC))
 
 
 @flow(name="vote")

@@ -1,5 +1,6 @@
 """The benchmark: drawn prompts, hidden split, filters, how representative it is, overlap with other datasets."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from schemas.row import Int32, Row
@@ -163,6 +164,19 @@ class Failure(Row):
     """Who decided: reviewer, moderation (the type safety), the name of the tagger, or rule; null when undecided."""
     drawn: bool
     """Whether it is in the set of the release, drawn evenly over types. Safety never is."""
+
+
+class CaseReference(Row):
+    """The right answer to a prompt that models fail, as a person wrote it. Of one prompt the last one counts."""
+
+    document_id: str
+    """Content id of the prompt together with its images, as in `failures`."""
+    conversation_id: str
+    """The prompt's conversation, as in `failures`; a takedown of it removes the reference."""
+    text: str
+    """The reference."""
+    written_at: datetime
+    """When it was taken in (UTC)."""
 
 
 class FailureMark(Row):

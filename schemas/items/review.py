@@ -25,6 +25,8 @@ class QueueName(StrEnum):
     """Whether a stretch of the text of an image that was found is personal data."""
     FAILURES = "failures"
     """Why models fail a prompt that several people voted both bad."""
+    FAILURE_ANSWERS = "failure_answers"
+    """Whether a model's answer to such a prompt is right."""
     SHEET = "sheet"
     """Which answer of a battle is better, without models and vote."""
     WRITTEN = "written"
@@ -44,6 +46,17 @@ class HeldVerdict(StrEnum):
     DROP = "drop"
 
 
+class AnswerTruth(StrEnum):
+    """A verdict on a model's answer to a prompt that models fail: of a person, or of a judge with the reference."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNCLEAR = "unclear"
+    """Nobody can tell from what is shown."""
+
+
+MODEL_REVIEWER = "model "
+"""Start of the reviewer's name of a model that proposes a verdict."""
 CANNOT_TELL = "NA"
 """Verdict of an expert who cannot say which answer of a battle is better; it counts as none."""
 
@@ -68,7 +81,8 @@ class Review(Row):
     content_id: str
     """Content id of what was shown."""
     reasons: list[str]
-    """Why it was held, sorted; `guided` in queue `generated` where guidelines were shown; empty in other queues."""
+    """Why it was held, sorted; `guided` in queue `generated` where guidelines were shown; in `failure_answers` the
+    content id of the reference that a judge read; empty in other queues."""
     verdict: str
     """One of the queue's verdicts; in `tags`, `written` and `generated` what holds, separated by spaces, or `none`."""
     queue: str | None = None
@@ -77,7 +91,7 @@ class Review(Row):
     """What the verdict is about: a conversation, document or image, or a stretch of a text (TEXT_ID:START-END:TYPE)."""
     reviewer: str | None = None
     """Name that the reviewer gave, or a rater's keyed hash; empty for a list that was filled in without one; in
-    `wrong_answers` also the version of a model that sorted, after `model `."""
+    `wrong_answers` and `failure_answers` also the model that sorted or judged, after `model `."""
     reviewed_at: datetime | None = None
     """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
 

@@ -1,10 +1,12 @@
 """The Prefect tasks of judging: answers of models, verdicts and votes of a judge, and boards of them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
+from schemas.asked_model import AskedModel
 from schemas.benches.judge_release import JudgeAgreement, JudgeCard, WrittenMetric
 from schemas.benches.judging import JudgeRating, WrittenRating
 from schemas.benches.written import SAMPLED
@@ -18,6 +20,7 @@ from tasks.judging.answers import answers_by_model, ask_models, take_in_answers
 from tasks.judging.ask import Judge, ask, judge_version, model_judge
 from tasks.judging.boards.released_board import chosen_verdicts, judge_agreement, judge_cards, released_board
 from tasks.judging.boards.submission_boards import board_for_release, judged_benches, keep_board, stored_board
+from tasks.judging.cases import propose_verdicts
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items
 from tasks.judging.pairs import anonymous_battles, pairs_of_battles, pairs_with_baseline, shown
@@ -30,6 +33,7 @@ from tasks.judging.visit_battles import order_counts
 from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
+from tasks.providers.ask_items import Work
 from tasks.providers.asked_models import judge_of, to_ask
 from tasks.runtime.steps import step
 from tasks.runtime.untrusted import one_line
@@ -80,6 +84,15 @@ def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.
     else:
         judge = consensus_voter(Providers()["text_embedding"], texts_of_images(store, versions))
     return _judge(store, settings, pairs_of_battles(store, shown(drawn)), how, judge)
+
+
+@step
+def propose_marks(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
+    """Ask judges which answers to failures are right, by their references. Writes `reviews`."""
+    store, work = Store.open(settings.store), Work()
+    for asked in models:
+        propose_verdicts(store, asked, work, now)
+    return work.report("propose_marks")
 
 
 @step

@@ -13,7 +13,8 @@ from schemas.rating import Rating
 from tasks.report.figures import bars, densities, line_chart, matrix, paired_bars, rating_intervals, shares, sunburst
 from tasks.report.page import SECTIONS, Drawn, Part, part
 from tasks.runtime.untrusted import one_line
-from tasks.storage.queries.bench import APART, RANK_RULE, best_first, checked_votes, contests, hard_prompts
+from tasks.storage.queries.bench import APART, RANK_RULE, best_first, checked_votes, contests
+from tasks.storage.queries.failures import hard_prompts
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
@@ -244,7 +245,7 @@ def heat_map(
     return matrix(rows, titles, values, low_is_dark, thin=thin, digits=digits, around_zero=around_zero)
 
 
-_MARKS = {1.0: "X", 0.9: "R", 0.8: "loss", 0.6: "XO", 0.4: "tie", 0.3: "?", 0.1: "win", 0.0: "O"}
+_MARKS = {1.0: "X", 0.85: "X*", 0.65: "R", 0.3: "?", 0.15: "O*", 0.0: "O"}
 """Darkness of a cell -> mark of `hard_prompts`."""
 
 

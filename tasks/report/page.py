@@ -193,6 +193,8 @@ class Part:
     table: pl.DataFrame
     figure: Drawn
     """The figure, as SVG or PDF."""
+    characters_max: int = 200
+    """Most characters of a text in the CSV file."""
 
 
 @dataclass(frozen=True)
@@ -267,12 +269,13 @@ def report_page(sections: Sequence[ShownPart], **shown: Any) -> str:
 
 
 def _write_table(section: Part, folder: Path) -> None:
-    csv_frame(section.table).write_csv(folder / f"{section.key}.csv")
+    csv_frame(section.table, section.characters_max).write_csv(folder / f"{section.key}.csv")
 
 
-def csv_frame(table: pl.DataFrame) -> pl.DataFrame:
+def csv_frame(table: pl.DataFrame, characters_max: int = 200) -> pl.DataFrame:
     """A table as it stands in its CSV file: no text of it, nor a name of a column, is read as a formula."""
-    return table.with_columns(pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)).rename(csv_cell)
+    cell = partial(csv_cell, characters_max=characters_max)
+    return table.with_columns(pl.selectors.string().map_elements(cell, return_dtype=pl.String)).rename(csv_cell)
 
 
 def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:

@@ -11,16 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from schemas.benches.bench import CaseReference
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.items.review import Review, ShownText, Waiting
-from tasks.review_queue import NONE, Listed, ReviewQueue, review_of, verdict_of
-from tasks.runtime.untrusted import csv_text, one_line
+from tasks.review_queue import NONE, Listed, ReviewQueue, SheetLine, review_of, verdict_of
+from tasks.runtime.untrusted import CELL_CHARACTERS_MAX, csv_text, one_line
 from tasks.storage.content_id import ID_DIGITS
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
-CELL_CHARACTERS_MAX = 32_000
-"""Spreadsheets cut cells off at 32,767 characters."""
 BEFORE = ("queue", "item", "content_id", "reasons", "asked", "images")
 AFTER = ("choices", "verdict", "reviewer")
 _EARLIER = {
@@ -118,6 +117,8 @@ class Filled(NamedTuple):
     """Lines without a verdict."""
     elsewhere: Sequence[str]
     """Lines (file and number) whose item is not in the store, or not any more."""
+    references: Sequence[CaseReference] = ()
+    """References of failures that people wrote, not yet stored."""
 
 
 def read_sheets(
@@ -150,9 +151,17 @@ def read_sheets(
             raise BadInput(f"{line.where}: {one_line(line.reviewer, 40)!r} has this item in {seen[key]}; keep one")
         seen[key] = line.where
         found.append(review_of(line.queue, shown, verdict, line.queue.rater(store, line.reviewer), now))
-    if elsewhere and not found:
+    # what people wrote beside their verdicts, queue by queue
+    references = [
+        reference
+        for queue in queues
+        for reference in queue.written(
+            store, [SheetLine(line.where, line.cells) for line in lines if line.queue is queue], now
+        )
+    ]
+    if elsewhere and not found and not references:
         raise BadInput(f"{elsewhere[0]}: this item is not in store {store.root!r}, nor is any other of the sheet")
-    return Filled(found, len(lines) - len(filled_in), elsewhere)
+    return Filled(found, len(lines) - len(filled_in), elsewhere, references)
 
 
 def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:

@@ -1,15 +1,14 @@
-"""Queues about prompts: tags that apply, for `curate tags evaluate`, too, and why models fail what people vote bad.
+"""The queue of tags that apply to prompts, for `curate tags evaluate`, too.
 
 A verdict is absolute, not about one tagger or version: the next tagger is measured against it, too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
-from schemas.benches.bench import FailureType
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, QueueName, Waiting
 from schemas.tags import TAGS
-from tasks.review_queue import DrawnQueue, Listed, ReviewQueue, plain
+from tasks.review_queue import DrawnQueue, Listed, plain
 from tasks.signals.documents import prompt_text
 from tasks.signals.tag_evaluation import Spoken
 from tasks.storage.queries.released import conversations_as_released
@@ -64,34 +63,3 @@ def reviewed_tags(store: Store) -> Spoken:
         known = found.setdefault(document, dict(said))
         found[document] = {tag: known[tag] if known[tag] is said[tag] else None for tag in TAGS}
     return found
-
-
-class FailuresQueue(ReviewQueue):
-    """Prompts that several people voted both bad."""
-
-    name, title = QueueName.FAILURES.value, "Failures"
-    about = "Why do models fail the prompt? The next run, or `curate sample`, takes the type that a person gave last."
-    choices = tuple(Choice(str(n), kind.value, _words(kind)) for n, kind in enumerate(FailureType, 1))
-    tables = ("failures", "battles", "conversations")
-
-    def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
-        """Every failure with both answers of its earliest vote; those without a person's type first."""
-        failures = store.read("failures").sort("reviewed", "document_id")
-        sides = store.read("battles", ["conversation_a", "battle_id"])
-        battle_of = dict(sides.unique("conversation_a", keep="first", maintain_order=True).iter_rows())
-        return [
-            Waiting(
-                document, document, asked, f"Why do models fail it? Now: {_words(kind or 'undecided').lower()}",
-                battle_id=battle_of.get(asked, ""),
-            )
-            for document, asked, kind in failures["document_id", "conversation_id", "failure_type"].iter_rows()
-        ]  # fmt: skip
-
-    def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
-        """The conversation's id, for `curate explain`, and how many people voted both bad."""
-        rows = store.read("failures", ["document_id", "conversation_id", "judges", "both_bad"]).iter_rows()
-        headings = ("Conversation ID", "Judges", "Both bad")
-        return {
-            document: Listed([plain(*each) for each in zip(headings, map(str, facts), strict=True)])
-            for document, *facts in rows
-        }

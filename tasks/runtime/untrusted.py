@@ -197,10 +197,14 @@ def json_text(value: Any, indent: int | None = None) -> str:
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def csv_cell(text: str) -> str:
-    """A cell that spreadsheets do not read as a formula."""
-    flat = one_line(text)
+def csv_cell(text: str, characters_max: int = 200) -> str:
+    """A cell on one line that spreadsheets do not read as a formula."""
+    flat = one_line(text, characters_max)
     return f"'{flat}" if flat.startswith(_FORMULA) else flat
+
+
+CELL_CHARACTERS_MAX = 32_000
+"""Spreadsheets cut cells off at 32,767 characters."""
 
 
 def csv_text(text: str, characters_max: int) -> str:
@@ -208,6 +212,12 @@ def csv_text(text: str, characters_max: int) -> str:
     clean = "\n".join(_CONTROL.sub(" ", line) for line in text.splitlines())
     cell = f"'{clean}" if clean.lstrip().startswith(_FORMULA) else clean
     return cell if len(cell) <= characters_max else f"{cell[: characters_max - 1]}…"
+
+
+def cell_text(cell: str) -> str:
+    """The text of a cell that `csv_text` wrote: without the mark before what spreadsheets would read as a formula."""
+    text = cell.removeprefix("'")
+    return text if text.lstrip().startswith(_FORMULA) else cell
 
 
 def markdown_text(text: str, characters_max: int = 200) -> str:

@@ -14,6 +14,7 @@ from schemas.asked_model import AskedModel
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
+from tests.failed_store import NEW, failed_store, say
 from tests.generated_bench import decided, settings_for
 
 PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
@@ -29,7 +30,8 @@ ITEMS = {
 }
 """Paper and kind -> numbers of its figures or tables."""
 ON_DEMAND = "From benchmarks made on demand"
-MADE = ("From logs, by one command", "By other commands", ON_DEMAND)
+FAILED = "From failures"
+MADE = ("From logs, by one command", "By other commands", ON_DEMAND, FAILED)
 
 
 def _rows(heading):
@@ -142,6 +144,23 @@ def test_the_commands_on_benchmarks_made_on_demand_give_the_columns_that_the_pag
     fits = {(row["asked"], row["guided"]): row["rate"] for row in rated if row["level"] == "all"}
     assert [fits["description_fits", guided] for guided in (True, False)] == [1.0, 0.0]
     assert sum(row["comprehension"] for row in sorted_wrong if row["slice"] == "overall") == len(wrong) > 0
+
+
+def test_the_commands_on_failures_give_the_columns_that_the_page_names(curate, tmp_path):
+    failed = failed_store(tmp_path)
+    say(failed, NEW, 0, "right")
+    words = {"STORE": failed.store.root, "DIR": str(tmp_path / "figures")}
+    (_, marks, of_marks, _), (_, drawn, _, _), (_, file, of_file, _) = _rows(FAILED)
+    code, out, err = curate(*(words.get(word, word) for word in marks.strip("`").split()[1:]), "--json")
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()]
+    table = [row for row in rows if {*of_marks.split(", "), NEW} <= row.keys()]
+    assert [row[NEW] for row in table] == ["O", "?", "?"] and {row["amber"] for row in table} == {"X"}
+    code, _, err = curate(*(words.get(word, word) for word in drawn.strip("`").split()[1:]))
+    assert code == 0, err
+    cases = tmp_path / "figures" / file.strip("`")
+    assert pl.read_csv(cases).columns == of_file.split(", ")
+    assert all(cases.with_suffix(suffix).stat().st_size > 500 for suffix in (".svg", ".pdf", ".html"))
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,13 @@ def take_sheets(
     qualified_min: float = 0.8,
 ) -> tuple[str, "Filled"]:  # fmt: skip
     """Store the verdicts of sheets, all of them or none; what was stored in words. Raises BadInput."""
+    from schemas.benches.bench import CaseReference
     from tasks.review.qualification import qualified
     from tasks.review.routes import reviewer_name
     from tasks.review.sheets import read_sheets
     from tasks.storage.lock import writing
     from tasks.storage.reviews import add_reviews, take_in_journal
+    from tasks.storage.tables import frame_of
 
     queues = queues_of([kind], wanted)
     with writing(wanted.store) as store:
@@ -114,7 +116,10 @@ def take_sheets(
         if known and (finds_correct := KINDS[kind].finds_correct):
             given, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
         add_reviews(store, given)
-    words = [_in_words(given, queues)]
+        store.append("case_references", frame_of(CaseReference, filled.references))
+    references = len(filled.references)
+    words = [_in_words(given, queues)] if given or not references else []
+    words += [f"{references:,} reference{'s' * (references != 1)}"] if references else []
     words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if known else []
     words += [f"{filled.open:,} left open"] if filled.open else []
     return ", ".join(words), filled
@@ -122,7 +127,8 @@ def take_sheets(
 
 def _in_words(given: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str:
     people, items = len({each.reviewer for each in given}), len({each.item_id for each in given})
-    verdicts = [choice.verdict for choice in queues[0].choices]
+    of_queues = {each.queue for each in given} or {queues[0].name}
+    verdicts = dict.fromkeys(choice.verdict for queue in queues if queue.name in of_queues for choice in queue.choices)
     counts = ", ".join(f"{sum(each.verdict == verdict for each in given):,} {verdict}" for verdict in verdicts)
     counted = "" if queues[0].many else f" ({counts})"
     return f"{len(given):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"

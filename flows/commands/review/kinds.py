@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
     """Queues that need no more than what is said of the draw."""
     from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
+    from tasks.review.failures import FailureAnswersQueue, FailuresQueue
     from tasks.review.held import HeldQueue
-    from tasks.review.tags import FailuresQueue, TagsQueue
+    from tasks.review.tags import TagsQueue
 
     drawn = wanted.sample, wanted.seed
     queues: dict[str, list[ReviewQueue]] = {
         "held": [HeldQueue()],
         "tags": [TagsQueue(*drawn)],
         "alarms": [FacesQueue(*drawn), PersonalDataQueue(*drawn), ImageTextsQueue(*drawn)],
-        "failures": [FailuresQueue()],
+        "failures": [FailuresQueue(), FailureAnswersQueue()],
     }
     return queues[kind]
 
@@ -63,9 +64,9 @@ _OF_CORE = {
         results_in_file=True,
     ),
     "failures": ReviewKind(
-        ("failures",),
+        ("failures", "failure_answers"),
         partial(_drawn, "failures"),
-        "`curate sample` or `curate run` applies them",
+        "`curate sample` or `curate run` applies types, `curate bench failures` shows the marks of answers",
         True,
         left_by_runs=True,
     ),

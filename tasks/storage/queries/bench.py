@@ -92,58 +92,6 @@ def bench_tables(store: Store) -> dict[str, pl.DataFrame]:
     }
 
 
-def failure_tables(store: Store) -> dict[str, pl.DataFrame]:
-    """Table name -> rows: failures by type, error rates by model and type, and models by drawn failure."""
-    by_type = (
-        store.read("failures")
-        .group_by("failure_type")
-        .agg(prompts=pl.len(), reviewed=pl.col("reviewed").sum(), drawn=pl.col("drawn").sum())
-    )
-    rates = store.read("failure_rates").with_columns(pl.col("error_rate").round(4))
-    marks = hard_prompts(store).pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
-    by_type = by_type.sort("failure_type", nulls_last=True)
-    return {"failures": by_type, "failure_rates": rates} | ({"hard_prompts": marks} if marks.height else {})
-
-
-def hard_prompts(store: Store) -> pl.DataFrame:
-    """Marks of every model at the drawn failures (VisionArena Table 6): question_id, failure_type, model, votes, mark.
-
-    The mark of models that people voted on is X (every vote says both bad), O (none does) or XO. Of others that were
-    asked it is win, tie or loss by a judge against the baseline; R for a refusal; ? for an answer that none has judged.
-    """
-    drawn = store.read("failures").filter("drawn").select("document_id", "conversation_id", "failure_type")
-    bad, votes = pl.col("both_bad"), pl.col("votes")
-    of_people = pl.when(bad == votes).then(pl.lit("X")).when(bad == 0).then(pl.lit("O")).otherwise(pl.lit("XO"))
-    voted = store.read("failure_marks").select("document_id", "model", pl.col("votes").cast(pl.Int64), mark=of_people)
-    given = store.read("answers", ["document_id", "model", "state"]).filter(pl.col("state") != "failed")
-    asked = given.join(drawn, on="document_id", how="semi").unique(["document_id", "model"], keep="last")
-    asked = asked.join(voted, on=["document_id", "model"], how="anti")
-    asked = asked.join(_judged(store), on=["document_id", "model"], how="left")
-    refused = pl.when(pl.col("state") == "refused").then(pl.lit("R"))
-    answered = asked.select(
-        "document_id", "model", votes=pl.lit(0, pl.Int64), mark=pl.coalesce(refused, "verdict", pl.lit("?"))
-    )
-    found = pl.concat([voted, answered]).join(drawn, on="document_id")
-    return found.select(
-        pl.col("conversation_id").alias("question_id"), "failure_type", "model", "votes", "mark"
-    ).sort("question_id", "model")  # fmt: skip
-
-
-def _judged(store: Store) -> pl.DataFrame:
-    """document_id, model and verdict of the comparisons with a baseline on failures."""
-    verdicts = store.read("verdicts", ["document_id", "model_a", "model_b", "baseline", "label", "draw"])
-    own = verdicts.filter(pl.col("draw").str.starts_with(f"{FAILURES}-")).drop_nulls("label")
-    first = pl.col("label").replace_strict({"A>>B": 1, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -1})
-    turned = pl.col("model_a") == pl.col("baseline")
-    told = own.select(
-        "document_id", model=pl.when(turned).then("model_b").otherwise("model_a"),
-        won=pl.when(turned).then(-first).otherwise(first),
-    )  # fmt: skip
-    balance = told.group_by("document_id", "model").agg(pl.col("won").sum())
-    words = pl.when(pl.col("won") > 0).then(pl.lit("win")).when(pl.col("won") < 0).then(pl.lit("loss"))
-    return balance.select("document_id", "model", verdict=words.otherwise(pl.lit("tie")))
-
-
 def bench_evidence(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Rows of bench_funnel, bench_measures and bench_agreement, for the dataset card."""
     names = ("bench_funnel", "bench_measures", "bench_agreement")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.benches.agreement import JudgeVote
-from schemas.benches.bench import BenchItem, Failure, FailureRate
+from schemas.benches.bench import BenchItem, CaseReference, Failure, FailureRate
 from schemas.benches.certificate import Suspect
 from schemas.benches.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
 from schemas.benches.generated_results import AuditAnswer
@@ -202,6 +202,12 @@ def fill(store: Store) -> None:
         "references": [
             reference(by_id[conv_id("ann")], f"{SECRET} answer", ["c"]),
             reference(bob, "a reference", ["c"]),
+        ],
+        "case_references": [
+            CaseReference(
+                document_id=each.document_id, conversation_id=each.conversation_id, text=text, written_at=NOON
+            )
+            for each, text in ((by_id[conv_id("ann")], f"{SECRET} right"), (bob, "right"))
         ],
         **_generated(by_id),
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
