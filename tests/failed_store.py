@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from schemas.benches.bench import HiddenItem
 from schemas.benches.judging import Answer
-from schemas.items.conversation import Conversation
+from schemas.items.conversation import Conversation, RedactedConversation
+from schemas.items.decision import Decision, ItemKind, Redaction
+from schemas.items.image import RedactedImage
 from schemas.policy import policy_hash
 from schemas.settings import Settings
 from tasks.bench.steps import find_failures
@@ -17,7 +19,7 @@ from tasks.signals.steps import signal_versions
 from tasks.storage.queries.failures import failure_cases
 from tasks.storage.queries.released import mark_decided
 from tasks.storage.reviews import add_reviews
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, battle, conversation, decision, drawn_image, image, measure_clean, sides, store_with
 from tests.small_store import POLICY
 
@@ -82,6 +84,41 @@ def failed_store(folder: Path, **other) -> Failed:
     mark_decided(store)
     find_failures.fn(Settings(store=store.root), versions)
     return Failed(store, [each.conversation_id for each in first], [each.document_id for each in first])
+
+
+MASK = drawn_image(5, (64, 48))
+"""Picture in place of that of a redacted prompt."""
+
+
+def redact_first(failed: Failed, text: str, placeholder: str) -> None:
+    """Make the conversations on the first prompt redacted ones, with a placeholder for a text and another picture."""
+    store, versions = failed.store, signal_versions(Providers())
+    every = [Conversation(**row) for row in store.read("conversations").iter_rows(named=True)]
+    redacted = list[RedactedConversation]()
+    for row in every:
+        if row.conversation_id.startswith("f0"):
+            texts = [turn.content.replace(text, placeholder) for turn in row.turns]
+            masked = conversation(
+                row.conversation_id, *texts, model=row.model, image_ids=[MASK.image_id], tstamp=row.tstamp
+            )
+            done = Redaction(reason="pii_text", part="message", place=0, type="email", count=1)
+            values = dict(masked) | {"redactions": [done], "left_names": [], "policy_hash": policy_hash(POLICY)}
+            redacted.append(RedactedConversation(**values))
+    store.replace("redacted_conversations", frame_of(RedactedConversation, redacted))
+    source = store.read("images")["image_id"][0]
+    stored = RedactedImage(**dict(image(MASK)), boxes=[], source_image_id=source)
+    store.replace("redacted_images", frame_of(RedactedImage, [stored]))
+    names = [row.conversation_id for row in redacted]
+    decisions = [Decision(**row) for row in store.read("decisions").iter_rows(named=True)]
+    marked = [
+        row.model_copy(update={"redactions": redacted[0].redactions}) if row.item_id in names else row
+        for row in decisions
+        if row.item_kind == ItemKind.CONVERSATION
+    ]
+    others = [row for row in decisions if row.item_kind != ItemKind.CONVERSATION]
+    store.replace("decisions", frame_of(Decision, [*marked, *others]))
+    measure_clean(store, [*every, *redacted], versions)
+    find_failures.fn(Settings(store=store.root), versions)
 
 
 def measured_too(store: Store, *texts: str) -> None:

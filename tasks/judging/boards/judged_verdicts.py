@@ -98,7 +98,7 @@ def stored_verdicts(
     of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
     every = store.read("verdicts", VERDICT_COLUMNS)
     verdicts = every.filter(~of_items)
-    if wanted.get("draw") is None:  # those on the failures are counted with the failures
+    if wanted.get("draw") is None:  # those on the failures are of another benchmark
         verdicts = verdicts.filter(~pl.col("draw").str.starts_with(f"{FAILURES}-"))
     if verdicts.is_empty():
         written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())

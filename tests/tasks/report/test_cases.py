@@ -17,7 +17,7 @@ from tasks.signals.steps import signal_versions
 from tasks.storage.content_id import text_id
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, facts_frame
-from tests.failed_store import HIDDEN, NEW, PROMPTS, failed_store, measured_too, say
+from tests.failed_store import HIDDEN, NEW, PROMPTS, failed_store, measured_too, redact_first, say
 from tests.small_store import POLICY
 
 SECRET = "write to jane.roe@example.com"
@@ -67,6 +67,17 @@ def test_texts_of_others_are_escaped(failed):
     (asked,) = [part for part in case_parts(figures)[1:] if "b>this" in part.table["prompt"][0]]
     assert "<b>this" not in case_page(figures) and "&lt;b&gt;this" in case_page(figures)
     assert "<b>" not in asked.figure.svg and "&lt;b&gt;this" in asked.figure.svg
+
+
+def test_texts_and_pictures_of_redacted_conversations_are_the_redacted_ones(failed):
+    plain = figures_of(failed.store).cases
+    redact_first(failed, "cups", "[email]")
+    figures = figures_of(failed.store)
+    (case,) = [case for case in figures.cases if case.question_id == failed.questions[0]]
+    assert (case.prompt, case.answers[0].text) == ("How many [email] are there?", "I see 0 [email].")
+    before = next(each for each in plain if each.question_id == case.question_id)
+    assert len(case.pictures) == 1 and case.pictures != before.pictures
+    assert PROMPTS[0] not in case_page(figures)
 
 
 def test_a_reference_is_drawn_once_it_was_screened(failed):
