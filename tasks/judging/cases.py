@@ -6,7 +6,6 @@ only where no person, vote or measured refusal has decided, and only while the r
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -27,8 +26,9 @@ from tasks.storage.queries.failures import (
     WRONG,
     CaseAnswer,
     FailureCase,
-    KnownReference,
+    ReferenceInUse,
     failure_cases,
+    require_pictures,
     reviewer_of_judge,
 )
 from tasks.storage.queries.signals import StoredImages
@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
     case: FailureCase
     answer: CaseAnswer
-    reference: KnownReference
+    reference: ReferenceInUse
 
     @property
     def material(self) -> str:
@@ -70,7 +70,7 @@ def _reviewer(asked: AskedModel) -> str:
     return reviewer_of_judge(asked.name, f"{asked.version}+{load_prompt(_PROMPT).version}")
 
 
-def cases_with_reference(store: Store) -> list[tuple[FailureCase, KnownReference]]:
+def cases_with_reference(store: Store) -> list[tuple[FailureCase, ReferenceInUse]]:
     """The drawn cases that have a reference. Raises BadInput when none has: a judge has nothing to go by then."""
     cases = [(case, case.reference) for case in failure_cases(store) if case.reference]
     if not cases:
@@ -85,6 +85,7 @@ def _unjudged(store: Store, reviewer: str) -> list[_Question]:
     """The answers that nobody has decided and that this judge has not judged with the present reference."""
     rows = reviews_of(store).filter(queue=QueueName.FAILURE_ANSWERS.value, reviewer=reviewer)
     judged = {(content_id, *reasons) for content_id, reasons in rows.select("content_id", "reasons").iter_rows()}
+    # an item is one open answer to one case with a reference
     return [
         _Question(case, answer, reference)
         for case, reference in cases_with_reference(store)
@@ -102,7 +103,7 @@ def estimate_proposals(store: Store, asked: AskedModel, prices: Prices, count: C
     """Cost of what a judge has not judged yet. Raises BadInput when no case has a reference."""
     images, instructions = StoredImages(store, "images", "redacted_images"), load_prompt(_PROMPT).text
     texts = [
-        (f"{instructions}\n{question.material}", tuple(_shown(images, question.case)))
+        (f"{instructions}\n{question.material}", _pictures(images, question.case))
         for question in _unjudged(store, _reviewer(asked))
     ]
     return chat_cost(asked, f"answers to failures judged by {asked.name}", texts, REPLY_TOKENS, prices, count)[:1]
@@ -116,6 +117,7 @@ def propose_verdicts(store: Store, asked: AskedModel, work: Work, now: datetime)
     reviewer = _reviewer(asked)
     questions = _unjudged(store, reviewer)
     model, images = chat_model(asked), StoredImages(store, "images", "redacted_images")
+    require_pictures(images, (image_id for question in questions for image_id in question.case.image_ids))
     ask = partial(_judged, model, images, reviewer, now)
     results = ask_each("answers to failures", ask, questions, model.calls_at_once)
     store_results(store, "reviews", results, asked.name, work, lambda review: review.verdict)
@@ -126,9 +128,9 @@ def _judged(
 ) -> Review | Failed:
     """The verdict of the judge on one answer."""
     system = ChatMessage("system", load_prompt(_PROMPT).text)
-    shown = ChatMessage("user", question.material, tuple(_shown(images, question.case)))
+    user = ChatMessage("user", question.material, _pictures(images, question.case))
     content_id = question.answer.content_id
-    reply = model.chat([system, shown], f"case {content_id}", _SHAPE)
+    reply = model.chat([system, user], f"case {content_id}", _SHAPE)
     if isinstance(reply, Failed):
         return reply
     verdicts = _STATED.findall(reply.text)
@@ -141,8 +143,6 @@ def _judged(
     )  # fmt: skip
 
 
-def _shown(images: StoredImages, case: FailureCase) -> Iterator[tuple[str, bytes]]:
+def _pictures(images: StoredImages, case: FailureCase) -> tuple[tuple[str, bytes], ...]:
     """(png or jpeg, encoded image) of the case's images, in order."""
-    for image_id in case.image_ids:
-        image = images[image_id]
-        yield image.format, image.bytes
+    return tuple((images[image_id].format, images[image_id].bytes) for image_id in case.image_ids)

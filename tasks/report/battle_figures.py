@@ -28,14 +28,14 @@ class RefusedBattles:
 
     def parts(self) -> list[Part]:
         """The section; none where no battle has both sides measured."""
-        known = self._battles.total()
-        if not known:
+        measured = self._battles.total()
+        if not measured:
             return []
         counts = [self._battles[side] for side in SIDES]
         table = pl.DataFrame({"refused_by": SIDES, "battles": counts}).with_columns(
-            share=(pl.col("battles") / known).round(4)
+            share=(pl.col("battles") / measured).round(4)
         )
-        percent = {f"{side} ({count:,})": 100 * count / known for side, count in zip(SIDES, counts, strict=True)}
+        percent = {f"{side} ({count:,})": 100 * count / measured for side, count in zip(SIDES, counts, strict=True)}
         return [Part("refused_by", "Whose answers decline", "", table, bars(percent, "% of battles", digits=1))]
 
 

@@ -7,6 +7,7 @@ points. Long texts are cut; the page and the table beside the figures have them 
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -44,6 +45,10 @@ PICTURES_MAX = 3
 _GAP, _LINE, _HEAD = 14.0, 12.4, 20.0
 """Between pictures and texts, height of a line, and height of a case's heading."""
 _MARK_WIDTH = 15.0
+_SPARE = 1.02
+"""Factor for the rounding of single characters."""
+_PARAGRAPH_MAX = 2000
+"""Characters of a paragraph that are looked at: more than any text has room for."""
 _PROMPT_LINES_MAX, _REFERENCE_LINES_MAX, _ANSWER_LINES_MAX = 8, 8, 12
 _PIXELS_A_POINT = 2.5
 _GREEN, _RED, _BROWN = "#1f7a4d", "#b5483a", "#8a6a1f"
@@ -135,15 +140,15 @@ class _LaidOut:
 def drawn_cases(cases: Sequence[DrawnCase]) -> Figure:
     """Cases one below the other."""
     laid_out = [_laid_out(case) for case in cases]
-    height = sum(each.height for each in laid_out) + EDGE
+    height = sum(case.height for case in laid_out) + EDGE
     figure = new_figure(height)
     axes = panel(figure, 0, 0, 0, 0)
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(height, 0)
     axes.set_axis_off()
-    tops = accumulate((each.height for each in laid_out), initial=EDGE)
-    for top, each in zip(tops, laid_out, strict=False):
-        _draw(axes, top, each)
+    tops = accumulate((case.height for case in laid_out), initial=EDGE)
+    for top, case in zip(tops, laid_out, strict=False):
+        _draw(axes, top, case)
     axes.set_xlim(0, WIDTH)  # pictures move the limits
     axes.set_ylim(height, 0)
     axes.set_aspect("auto")
@@ -160,7 +165,7 @@ def _laid_out(case: DrawnCase) -> _LaidOut:
     for answer in case.answers:
         lines = _lines(answer.text or "", WIDTH - left - EDGE - _GAP, _ANSWER_LINES_MAX)
         mark = answer.mark or ""
-        heading = f"{shown_name(answer.model or '')}: {answer.verdict}"
+        heading = f"{shown_name(answer.model or '', 40)}: {answer.verdict}"
         blocks.append(_Block(heading, lines, mark, _LOOKS.get(mark, FADED)))
     return _LaidOut(case, pictures, blocks)
 
@@ -214,7 +219,7 @@ def _lines(text: str, width: float, lines_max: int) -> list[str]:
     lines = list[str]()
     for line in _broken(text, width):
         if len(lines) == lines_max:
-            lines[-1] = f"{lines[-1].rstrip()} …"
+            lines[-1] = f"{_pieces(lines[-1], width - _width(' …'))[0].rstrip()} …"
             break
         lines.append(line)
     return lines
@@ -223,27 +228,38 @@ def _lines(text: str, width: float, lines_max: int) -> list[str]:
 def _broken(text: str, width: float) -> Iterator[str]:
     """Lines of at most a width, broken at spaces, and within words that are longer than a line."""
     for paragraph in text.splitlines():
-        words = shown_name(paragraph, 4000).split(" ")
-        line = ""
-        for word in words:
-            longer = f"{line} {word}" if line else word
-            if text_width(longer) <= width:
-                line = longer
+        line, used = "", 0.0
+        for word in shown_name(paragraph, _PARAGRAPH_MAX).split(" "):
+            wide = _width(word)
+            if line and used + _width(" ") + wide <= width:
+                line, used = f"{line} {word}", used + _width(" ") + wide
                 continue
             if line:
                 yield line
             *whole, line = _pieces(word, width)
             yield from whole
+            used = _width(line)
         if line:
             yield line
 
 
 def _pieces(word: str, width: float) -> list[str]:
     """A word in pieces of at most a width; most words are one piece."""
-    pieces, piece = list[str](), ""
+    pieces, piece, used = list[str](), "", 0.0
     for sign in word:
-        if piece and text_width(piece + sign) > width:
+        if piece and used + _width(sign) > width:
             pieces.append(piece)
-            piece = ""
-        piece += sign
+            piece, used = "", 0.0
+        piece, used = piece + sign, used + _width(sign)
     return [*pieces, piece]
+
+
+def _width(text: str) -> float:
+    """Width of a text from its characters, a little too large; measuring whole lines takes a hundred times as long."""
+    return _SPARE * sum(map(_width_of_sign, text))
+
+
+@lru_cache(4096)
+def _width_of_sign(sign: str) -> float:
+    """Width of one character between others."""
+    return text_width(f"x{sign}x") - text_width("xx")

@@ -17,7 +17,7 @@ from tasks.report.case_figures import CasePicture, DrawnAnswer, DrawnCase, drawn
 from tasks.report.page import Part
 from tasks.runtime.untrusted import CELL_CHARACTERS_MAX, one_file
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.failures import MARKS, UNKNOWN, CaseAnswer, FailureCase, failure_cases
+from tasks.storage.queries.failures import MARKS, UNKNOWN, CaseAnswer, failure_cases, require_pictures
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
@@ -54,11 +54,11 @@ class ReleasedCases:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cases = {case.question_id: case for case in failure_cases(store)}
-        self._of_battle: dict[str, list[tuple[FailureCase, CaseAnswer]]] = {}
+        self._of_battle = dict[str, list[CaseAnswer]]()
         for case in self._cases.values():
             for answer in case.answers:
                 if answer.battle_id:
-                    self._of_battle.setdefault(answer.battle_id, []).append((case, answer))
+                    self._of_battle.setdefault(answer.battle_id, []).append(answer)
         self._released = dict[str, Mapping[str, Any]]()
         """question_id -> its released row."""
         self._answers = dict[str, str]()
@@ -72,13 +72,13 @@ class ReleasedCases:
             ):
                 self._released[row["question_id"]] = row
         elif config == "battle":
-            wanted = rows.filter(pl.col("question_id").is_in(list(self._of_battle)))
+            of_cases = rows.filter(pl.col("question_id").is_in(list(self._of_battle)))
             names = ("question_id", "model_a", "model_b", "conversation_a", "conversation_b")
-            for row in wanted.select(names).iter_rows(named=True):
-                for _, answer in self._of_battle[row["question_id"]]:
+            for row in of_cases.select(names).iter_rows(named=True):
+                for answer in self._of_battle[row["question_id"]]:
                     side = "a" if row["model_a"] == answer.model else "b"
                     if row[f"model_{side}"] == answer.model:
-                        self._answers[answer.content_id] = messages_of(row[f"conversation_{side}"], "assistant")
+                        self._answers[answer.content_id] = words_of_role(row[f"conversation_{side}"], "assistant")
 
     def to_screen(self) -> pl.DataFrame:
         """item_id (their content id), question_id, model and text of references and of answers to released cases.
@@ -104,7 +104,7 @@ class ReleasedCases:
     def figures(self, clean: Collection[str]) -> CaseFigures:
         """The cases of released prompts, by type and id. `clean`: content ids of texts that may leave the store."""
         images = StoredImages(self._store, "images", "redacted_images")
-        shown, withheld = list[DrawnCase](), 0
+        cases, withheld = list[DrawnCase](), 0
         for question_id, row in self._released.items():
             case = self._cases.get(question_id)
             if case is None:
@@ -118,16 +118,16 @@ class ReleasedCases:
             drawn = DrawnCase(
                 question_id=question_id, title=(row["failure_type"] or "undecided").replace("_", " ").capitalize(),
                 note=f"{question_id}, type by {row['typed_by']}" if row["typed_by"] else question_id,
-                prompt=messages_of(row["turns"], "user"), reference=reference.text if reference else None,
+                prompt=words_of_role(row["turns"], "user"), reference=reference.text if reference else None,
                 reference_by=reference.by if reference else None, pictures=pictures_of(images, row["image_ids"]),
                 answers=tuple(
                     DrawnAnswer(answer.model, texts[answer.content_id] or "", answer.mark, answer.by)
                     for answer in _different(answers)[:ANSWERS_MAX]
                 ),
             )  # fmt: skip
-            shown.append(drawn)
+            cases.append(drawn)
         types = {name: (row["failure_type"], row["typed_by"]) for name, row in self._released.items()}
-        ordered = sorted(shown, key=lambda case: (types[case.question_id][0] is None, case.title, case.question_id))
+        ordered = sorted(cases, key=lambda case: (types[case.question_id][0] is None, case.title, case.question_id))
         return CaseFigures(ordered, types, withheld)
 
     def _text(self, answer: CaseAnswer, clean: Collection[str]) -> str | None:
@@ -138,11 +138,12 @@ class ReleasedCases:
 
 
 def pictures_of(images: StoredImages, image_ids: Sequence[str]) -> tuple[CasePicture, ...]:
-    """Stored pictures, in order. Raises KeyError for one that is not stored."""
+    """Stored pictures, in order. Raises BadInput for one that is lost."""
+    require_pictures(images, image_ids)
     return tuple(CasePicture(images[image_id].format, images[image_id].bytes) for image_id in image_ids)
 
 
-def messages_of(turns: Sequence[Mapping[str, str]], role: str) -> str:
+def words_of_role(turns: Sequence[Mapping[str, str]], role: str) -> str:
     """All that the user or the assistant said, joined by blank lines."""
     return "\n\n".join(turn["content"] for turn in turns if turn["role"] == role)
 

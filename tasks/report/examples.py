@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from tasks.report.case_figures import DrawnCase, drawn_cases
-from tasks.report.cases import messages_of, pictures_of
+from tasks.report.cases import pictures_of, words_of_role
 from tasks.report.page import Part
 from tasks.runtime.untrusted import CELL_CHARACTERS_MAX
 from tasks.storage.queries.signals import StoredImages
@@ -55,7 +55,7 @@ class ReleasedExamples:
             cases = [
                 DrawnCase(
                     question_id=row["question_id"], title=name, note=_classes(row["taxonomy"]),
-                    prompt=messages_of(row["conversation_a"], "user"), reference=None, reference_by=None,
+                    prompt=words_of_role(row["conversation_a"], "user"), reference=None, reference_by=None,
                     pictures=pictures_of(images, row["image_ids"]), answers=(),
                 )
                 for name, row in rows.items()

@@ -40,10 +40,10 @@ class FailuresQueue(ReviewQueue):
         cases = {case.document_id: case for case in failure_cases(store, drawn=False)}
         return [
             Waiting(
-                document, document, asked, f"Why do models fail it? Now: {_kind(kind, typed_by)}",
-                battle_id=battle_of.get(asked, ""), texts=_reference(cases.get(document)), beside=True,
+                document, document, question, f"Why do models fail it? Now: {_kind(kind, typed_by)}",
+                battle_id=battle_of.get(question, ""), texts=_reference(cases.get(document)), beside=True,
             )
-            for document, asked, kind, typed_by in failures[
+            for document, question, kind, typed_by in failures[
                 "document_id", "conversation_id", "failure_type", "typed_by"
             ].iter_rows()
         ]  # fmt: skip
@@ -53,12 +53,12 @@ class FailuresQueue(ReviewQueue):
         cases = {case.document_id: case for case in failure_cases(store, drawn=False)}
         rows = store.read("failures", ["document_id", "conversation_id", "judges", "both_bad"]).iter_rows()
         headings = ("Conversation ID", "Judges", "Both bad")
-        found = dict[str, Listed]()
+        listed = dict[str, Listed]()
         for document, *facts in rows:
             texts = [plain(heading, str(fact)) for heading, fact in zip(headings, facts, strict=True)]
             case = cases.get(document)
-            found[document] = Listed([*texts, *_case_texts(case)], case.image_ids) if case else Listed(texts)
-        return found
+            listed[document] = Listed([*texts, *_case_texts(case)], case.image_ids) if case else Listed(texts)
+        return listed
 
     def earlier(self, store: Store, cells: Mapping[str, str], sheet: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
         """No verdict for a line of a file of references."""
@@ -74,7 +74,9 @@ class FailuresQueue(ReviewQueue):
             return []
         cases = {case.document_id: case for case in failure_cases(store, drawn=False)}
         cases |= {case.question_id: case for case in cases.values()}
-        found = dict[str, tuple[str, CaseReference]]()
+        references = dict[str, CaseReference]()
+        places = dict[str, str]()
+        """Document id -> file and line of its reference."""
         for line in filled_in:
             case = cases.get(line.cells["item"])
             if case is None:
@@ -83,15 +85,16 @@ class FailuresQueue(ReviewQueue):
                     "`curate review out failures` gives the items"
                 )
             text = cell_text(line.cells[_COLUMN])
-            where, given = found.get(case.document_id, ("", None))
-            if given and given.text != text:
-                raise BadInput(f"{line.where}: {where} has another reference of this case; keep one")
+            earlier = references.get(case.document_id)
+            if earlier and earlier.text != text:
+                place = places[case.document_id]
+                raise BadInput(f"{line.where}: {place} has another reference of this case; keep one")
             if case.reference is None or _in_cell(case.reference.text) != _in_cell(text):
-                reference = CaseReference(
+                references[case.document_id] = CaseReference(
                     document_id=case.document_id, conversation_id=case.question_id, text=text, written_at=now
                 )
-                found[case.document_id] = line.where, reference
-        return [reference for _, reference in found.values()]
+                places[case.document_id] = line.where
+        return [*references.values()]
 
 
 class FailureAnswersQueue(ReviewQueue):

@@ -11,12 +11,14 @@ from typing import Any
 
 import polars as pl
 
+from schemas.benches.bench import FailureMark
 from schemas.benches.judging import STAND_IN, AnswerState
 from schemas.benches.written import PEOPLE
+from schemas.errors import BadInput
 from schemas.items.review import MODEL_REVIEWER, AnswerTruth, QueueName
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.queries.released import released_names, require_redactions
-from tasks.storage.queries.signals import latest_values
+from tasks.storage.queries.signals import StoredImages, latest_values
 from tasks.storage.reviews import latest, reviews_of
 from tasks.storage.tables import Store
 
@@ -77,7 +79,7 @@ _REFERENCES = """
 
 
 @dataclass(frozen=True)
-class KnownReference:
+class ReferenceInUse:
     """The right answer to a case."""
 
     text: str
@@ -160,7 +162,7 @@ class FailureCase:
     """The user's messages as they are released, joined by blank lines."""
     image_ids: tuple[str, ...]
     """Images as they are released, in order."""
-    reference: KnownReference | None
+    reference: ReferenceInUse | None
     answers: tuple[CaseAnswer, ...]
     """By model; those of models that people voted on come first."""
 
@@ -188,31 +190,35 @@ def failure_cases(store: Store, drawn: bool = True) -> list[FailureCase]:
     return cases
 
 
-def _references(store: Store, rows: pl.DataFrame) -> dict[str, KnownReference]:
+def _references(store: Store, rows: pl.DataFrame) -> dict[str, ReferenceInUse]:
     """Document id -> its reference."""
-    found = store.ask(_REFERENCES, wanted=rows.select("document_id").unique(), people=PEOPLE, stand_in=STAND_IN)
-    return {document: KnownReference(*columns) for document, *columns in found.iter_rows()}
+    documents = rows.select("document_id").unique()
+    references = store.ask(_REFERENCES, wanted=documents, people=PEOPLE, stand_in=STAND_IN)
+    # a row is one prompt with the reference that counts
+    return {document: ReferenceInUse(*columns) for document, *columns in references.iter_rows()}
 
 
 def _answers_by_document(store: Store, rows: pl.DataFrame) -> dict[str, list[CaseAnswer]]:
     """Document id -> answers, without what reviewers and judges say of them."""
     answers = dict[str, list[CaseAnswer]]()
     voted = _voted_answers(store, rows.select("document_id").unique())
-    votes = {tuple(key): counts for *key, counts in _vote_counts(store)}
-    asked = _asked_answers(store, rows)
-    refusals = _refusals(store, [name for row in (*voted, *asked) for name in row["text_ids"]])
-    for row in (*voted, *asked):
+    later, votes = _later_answers(store, rows), _votes(store)
+    refusals = _refusals(store, [name for row in (*voted, *later) for name in row["text_ids"]])
+    for row in (*voted, *later):
         of_document = answers.setdefault(row["document_id"], [])
         if any(row["model"] == answer.model for answer in of_document):
             continue  # people voted on another answer of the model, or on an earlier one
-        count, both_bad = votes.get((row["document_id"], row["model"]), (0, 0)) if row["battle_id"] else (0, 0)
-        of_document.append(
-            CaseAnswer(
-                model=row["model"], text=row["text"], battle_id=row["battle_id"], votes=count, both_bad=both_bad,
-                content_id=combined_id("failure answer", [row["document_id"], row["model"], text_id(row["text"])]),
-                refused=row["state"] == AnswerState.REFUSED or any(map(refusals.get, row["text_ids"])),
-            )
-        )  # fmt: skip
+        counts = votes.get((row["document_id"], row["model"])) if row["battle_id"] else None
+        answer = CaseAnswer(
+            model=row["model"],
+            text=row["text"],
+            content_id=combined_id("failure answer", [row["document_id"], row["model"], text_id(row["text"])]),
+            battle_id=row["battle_id"],
+            votes=counts.votes if counts else 0,
+            both_bad=counts.both_bad if counts else 0,
+            refused=row["state"] == AnswerState.REFUSED or any(map(refusals.get, row["text_ids"])),
+        )
+        of_document.append(answer)
     return {document: sorted(given, key=_voted_first) for document, given in answers.items()}
 
 
@@ -231,7 +237,7 @@ def _voted_answers(store: Store, documents: pl.DataFrame) -> list[dict[str, Any]
     return joined.select(*columns, text=text, state=pl.lit(AnswerState.COMPLETE.value)).to_dicts()
 
 
-def _asked_answers(store: Store, rows: pl.DataFrame) -> list[dict[str, Any]]:
+def _later_answers(store: Store, rows: pl.DataFrame) -> list[dict[str, Any]]:
     """The same of models that were asked since, the last answer of each."""
     given = store.read("answers", ["document_id", "model", "state", "text"])
     answered = given.filter(pl.col("state") != AnswerState.FAILED.value)
@@ -240,10 +246,10 @@ def _asked_answers(store: Store, rows: pl.DataFrame) -> list[dict[str, Any]]:
     return [row | {"battle_id": "", "text_ids": [text_id(row["text"])]} for row in last.iter_rows(named=True)]
 
 
-def _vote_counts(store: Store) -> list[tuple[str, str, tuple[int, int]]]:
-    """(document id, model, (its votes, those that say both bad))."""
-    counts = store.read("failure_marks", ["document_id", "model", "votes", "both_bad"])
-    return [(document, model, (votes, bad)) for document, model, votes, bad in counts.iter_rows()]
+def _votes(store: Store) -> dict[tuple[str, str], FailureMark]:
+    """(document id, model) -> the votes on its answers."""
+    marks = [FailureMark(**row) for row in store.read("failure_marks").iter_rows(named=True)]
+    return {(mark.document_id, mark.model): mark for mark in marks}
 
 
 def _refusals(store: Store, text_ids: Iterable[str]) -> dict[str, bool]:
@@ -255,19 +261,19 @@ def _refusals(store: Store, text_ids: Iterable[str]) -> dict[str, bool]:
 def _verdicts(store: Store) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Content id of an answer -> the last verdict of each reviewer and judge on it, the earliest first."""
     rows = latest(reviews_of(store).filter(queue=QueueName.FAILURE_ANSWERS.value))
-    found = dict[str, list[Mapping[str, Any]]]()
+    verdicts = dict[str, list[Mapping[str, Any]]]()
     for row in rows.select("content_id", "reviewer", "verdict", "reasons").iter_rows(named=True):
-        found.setdefault(row["content_id"], []).append(row)
-    return found
+        verdicts.setdefault(row["content_id"], []).append(row)
+    return verdicts
 
 
 def _with_verdicts(
-    answer: CaseAnswer, verdicts: Sequence[Mapping[str, Any]], reference: KnownReference | None
+    answer: CaseAnswer, verdicts: Sequence[Mapping[str, Any]], reference: ReferenceInUse | None
 ) -> CaseAnswer:
     """The answer with what people say, and what the last judge says that read the present reference."""
     of_people = [row["verdict"] for row in verdicts if not row["reviewer"].startswith(MODEL_REVIEWER)]
-    read_now = [reference.text_id] if reference else None
-    of_judges = [row for row in verdicts if row["reviewer"].startswith(MODEL_REVIEWER) and row["reasons"] == read_now]
+    present = [reference.text_id] if reference else None
+    of_judges = [row for row in verdicts if row["reviewer"].startswith(MODEL_REVIEWER) and row["reasons"] == present]
     people = _most(of_people) if of_people else None
     if not of_judges:
         return replace(answer, people=people)
@@ -292,6 +298,13 @@ def reviewer_of_judge(name: str, version: str) -> str:
 def judge_of_reviewer(reviewer: str) -> str:
     """Name of the judge whose `reviewer_of_judge` this is."""
     return reviewer.removeprefix(MODEL_REVIEWER).partition(_SEPARATOR)[0]
+
+
+def require_pictures(images: StoredImages, image_ids: Iterable[str]) -> None:
+    """Raises BadInput for the first picture of a case that is not stored."""
+    lost = next((image_id for image_id in image_ids if image_id not in images.part_of), None)
+    if lost is not None:
+        raise BadInput(f"image {lost!r} of a case is lost; put the store's copy back, or run `curate sample` again")
 
 
 def texts_of_cases(store: Store) -> pl.Series:
