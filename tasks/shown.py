@@ -128,6 +128,44 @@ def blinded(item: Item, swapped: bool) -> Item:
     )
 
 
+class Round(NamedTuple):
+    """A question of a user to both sides of a battle, and what each side has of it."""
+
+    asked: list[ShownMessage]
+    """The user's messages, if both sides have the same; else empty."""
+    of_sides: list[list[ShownMessage]]
+    """For each side its answers, with the user's messages before them where sides differ in these."""
+
+
+def rounds(sides: Sequence[ShownSide]) -> list[Round]:
+    """The rounds of a battle, in order: what was asked of both sides stands once, and their answers beside each other.
+
+    A round begins with the first message of a user behind an answer. A side that ended earlier has empty rounds.
+    """
+    rounds_by_side = [_rounds_of(side.messages) for side in sides]
+    count = max(map(len, rounds_by_side), default=0)
+    # A row is a round: for each side its questions and its answers.
+    rows = [[rounds_of[n] if n < len(rounds_of) else ([], []) for rounds_of in rounds_by_side] for n in range(count)]
+    made = []
+    for row in rows:
+        questions = row[0][0]
+        is_same = all(other == questions or not other for other, _ in row)
+        answers = [given if is_same else [*asked_of_side, *given] for asked_of_side, given in row]
+        made.append(Round(questions if is_same else [], answers))
+    return made
+
+
+def _rounds_of(messages: Sequence[ShownMessage]) -> list[tuple[list[ShownMessage], list[ShownMessage]]]:
+    """Questions and answers of each round of one side."""
+    found: list[tuple[list[ShownMessage], list[ShownMessage]]] = []
+    for message in messages:
+        is_answer = message.role == "assistant"
+        if not found or (not is_answer and found[-1][1]):
+            found.append(([], []))
+        found[-1][is_answer].append(message)
+    return found
+
+
 class Reason(NamedTuple):
     """A reason for which lines of the logs are not released."""
 

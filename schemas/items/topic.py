@@ -4,6 +4,20 @@ from datetime import date
 
 from schemas.row import Float32, Int32, Row
 
+FEW_WORDS = "few words in common"
+"""Name of a topic whose prompts share no words, no whole prompt and no tags."""
+PERSONAL_WORDS = "words left out as personal data ({})"
+"""Name of a topic whose name held personal data and that has no tags. `{}` here and below: its number."""
+LIKE_DROPPED = "like prompts that were dropped ({})"
+"""Name of a topic all of whose fitted prompts are no longer kept."""
+TO_BE_NAMED = "to be named again ({})"
+"""Name of a topic that lost prompts to a takedown, until the next `curate sample`."""
+NAMELESS = (
+    rf"^(?:untitled|{FEW_WORDS}|words left out as personal data|like prompts that were dropped|to be named again)"
+    r"(?: \(\d+\))?$"
+)
+"""Form of names that say nothing of a topic's prompts; `untitled` is of stores of before."""
+
 
 class TopicMember(Row):
     """One kept document (prompt with its images) and its topic."""

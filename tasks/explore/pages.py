@@ -19,7 +19,7 @@ from tasks.images.small import thumb
 from tasks.leaderboard.shown_boards import OVERALL, grouped, moved_models, shown_board, slices
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_file, one_line
-from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Source, item_key
+from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Source, item_key, rounds
 from tasks.storage.queries.bench import RANK_RULE, checked_votes, contests
 
 _STATIC = Path(__file__).with_name("static")
@@ -234,6 +234,7 @@ def _environment() -> jinja2.Environment:
     )  # fmt: skip
     filters: dict[str, Callable[..., Any]] = {
         "line": one_line,
+        "rounds": rounds,
         "slug": lambda text: "".join(letter for letter in text if letter.isascii() and letter.isalnum()),
         "vote": lambda vote: _VOTES.get(vote, vote),
         "shown": _shown,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from schemas.benches.generated import Capability, GeneratedAspect, Level
 from schemas.benches.generated_results import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.items.topic import FEW_WORDS
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.images.decode import DecodedImage
@@ -64,10 +65,12 @@ class TopicEvidence:
     """Prompts nearest to the topic's centre."""
     tags: tuple[str, ...] = ()
     """Tags and taxonomy of at least half of its documents, most frequent first."""
+    prompt: str = ""
+    """A short prompt that several people wrote word for word, such as `What is this?`; empty without one."""
 
     def name_of(self, words: Sequence[str]) -> str:
-        """The words, or where there are fewer than two, them and the tags; `untitled` without any."""
-        return ", ".join(words if len(words) > 1 else [*words, *self.tags][:3]) or "untitled"
+        """The words; of fewer than two, them and the tags; without any, the prompt that several wrote."""
+        return ", ".join(words if len(words) > 1 else [*words, *self.tags][:3]) or self.prompt or FEW_WORDS
 
 
 WAITING = "waiting_for_batch"

@@ -6,6 +6,7 @@ from functools import reduce
 import polars as pl
 
 from schemas.items.decision import ALL_DROPS
+from schemas.items.topic import NAMELESS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tags import TagCount
@@ -308,7 +309,7 @@ def topic_counts(store: Store) -> pl.DataFrame:
 
 def _names_on_figures(topics: pl.DataFrame) -> dict[int, str]:
     """Topic -> its name. One that has none, as its table says, has its number alone on figures."""
-    unnamed = pl.col("name").str.contains(r"^untitled(?: \(\d+\))?$")
+    unnamed = pl.col("name").str.contains(NAMELESS)
     return dict(topics.select("topic", pl.when(unnamed).then(pl.lit("")).otherwise("name")).iter_rows())
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 import polars as pl
 
 from schemas.errors import BadInput
+from schemas.items.topic import TO_BE_NAMED
 from schemas.layout import LAYOUT
 from schemas.row import Held
 from schemas.tables import TABLES
@@ -23,8 +24,6 @@ from tasks.storage.parts import changed_parts, names_any, parts_with
 from tasks.storage.tables import Store
 from tasks.takedown.going import Going, keys_of_part, unwanted_rows
 
-UNNAMED = "untitled ({})"
-"""Placeholder name of a topic that lost documents; unique by the topic's number."""
 _TOPICS = """
     -- a row is one topic from which a document goes
     SELECT DISTINCT topic FROM topics SEMI JOIN gone_documents ON document_id = gone_documents.id WHERE topic >= 0
@@ -57,10 +56,10 @@ def sweep(store: Store, ids: Going, tombstones: Tombstones, now: datetime, dry_r
 
 
 def _reset_names(store: Store, gone_documents: pl.Series) -> None:
-    """Rename topics with removed documents to `untitled (3)`: names may quote them. `curate sample` names them anew."""
+    """Rename topics with removed documents to `TO_BE_NAMED`: names may quote them. `curate sample` names them anew."""
     topics = store.ask(_TOPICS, gone_documents=gone_documents.to_frame("id"))["topic"]
     theirs = pl.col("topic").is_in(topics.implode())
-    named = pl.when(theirs).then(pl.format(UNNAMED, "topic")).otherwise("name").alias("name")
+    named = pl.when(theirs).then(pl.format(TO_BE_NAMED, "topic")).otherwise("name").alias("name")
     _rewrite(store, "topics", theirs, lambda rows: rows.with_columns(named))
 
 

@@ -5,13 +5,14 @@ Personal data is kept out of names.
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from scipy.cluster.hierarchy import linkage
 
-from schemas.items.topic import KeptTopicName, TopicMerge
+from schemas.items.topic import NAMELESS, KeptTopicName, TopicMerge
 from schemas.signals import PiiSpan
 from tasks.providers.capabilities import Failed, PiiFinder, TopicEvidence, TopicNamer
 from tasks.runtime.untrusted import one_line
@@ -20,7 +21,7 @@ from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.engines import Labels, Rows, Vectors
 from tasks.topics.fit import Fit
-from tasks.topics.words import shared_words
+from tasks.topics.words import PEOPLE_MIN, shared_words
 
 WORDS, EXEMPLARS = 10, 5
 NAMES = "topic_names"
@@ -28,7 +29,7 @@ KEYWORDS = 4
 NAME_CHARACTERS_MAX = 60
 SEARCHED = ("searched_by", "personal")
 """Columns of `topic_names` about a search of the name for personal data."""
-OUTLIERS, UNTITLED = "outliers", "untitled ({})"
+OUTLIERS = "outliers"
 LABEL_SHARE_MIN = 0.5
 """A tag or category describes a topic when this share of its documents has it."""
 
@@ -48,7 +49,21 @@ def topic_evidence(documents: pl.DataFrame, labels: Labels, vectors: Vectors) ->
     keywords = _class_tf_idf([shared_words(texts[rows], people[rows], languages[rows]) for rows in spoken])
     exemplars = [_exemplars(texts, vectors, rows) for rows in topics]
     tags = [_common_tags(documents["tags"][rows]) for rows in topics]
-    return [TopicEvidence(*each) for each in zip(keywords, exemplars, tags, strict=True)]
+    prompts = [_shared_prompt(texts[rows], people[rows]) for rows in topics]
+    return [TopicEvidence(*each) for each in zip(keywords, exemplars, tags, prompts, strict=True)]
+
+
+def _shared_prompt(texts: pl.Series, people: pl.Series) -> str:
+    """The prompt that most people wrote word for word; empty if fewer did than a word needs, and for long ones."""
+    lines = texts.str.replace_all(r"\s+", " ").str.strip_chars()
+    written = pl.DataFrame({"line": lines, "person": people})
+    # A row is a short prompt with a word in it, and the number of people who wrote it.
+    short = written.filter(
+        pl.col("line").str.len_chars() <= NAME_CHARACTERS_MAX, pl.col("line").str.contains(r"\pL\pL")
+    )
+    counts = short.group_by("line").agg(people=pl.col("person").n_unique())
+    shared = counts.filter(pl.col("people") >= PEOPLE_MIN).sort("people", "line", descending=[True, False])
+    return str(shared["line"][0]) if shared.height else ""
 
 
 def _main_language(languages: pl.Series, rows: Rows) -> Rows:
@@ -162,7 +177,7 @@ def names_that_stay(store: Store, fit: Fit, kept: pl.Series, evidence: Sequence[
     stay = {}
     for topic, name in named.iter_rows():
         words = {*evidence[topic].keywords, *evidence[topic].tags} if topic < len(evidence) else set[str]()
-        if name != UNTITLED.format(topic) and (topic not in lost or words.issuperset(name.split(", "))):
+        if not re.fullmatch(NAMELESS, name) and (topic not in lost or words.issuperset(name.split(", "))):
             stay[topic] = name
     return stay
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from schemas.items.topic import TopicMember
+from schemas.items.topic import LIKE_DROPPED, PERSONAL_WORDS, TopicMember
 from schemas.run import StageReport
 from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
+from tasks.providers.capabilities import TopicEvidence
 from tasks.runtime.steps import step
 from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.documents import embedded_documents
@@ -20,7 +21,6 @@ from tasks.storage.queries.signals import Versions, signal_values, unload, versi
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import (
-    UNTITLED,
     impersonal_prompts,
     names_that_stay,
     personal_names,
@@ -91,7 +91,8 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"], stay)
     personal = personal_names(store, names, providers["text_pii"])
     nameless = {*topics.found.labels[is_kept].tolist()} - names.keys()  # all that was fitted of them is not kept
-    names |= {topic: UNTITLED.format(topic) for topic in personal | nameless}
+    names |= {topic: LIKE_DROPPED.format(topic) for topic in nameless}
+    names |= {topic: _of_tags(evidence[topic], topic) for topic in personal}
     columns = {
         "document_id": documents["document_id"],
         "topic": topics.found.labels,
@@ -104,13 +105,23 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     kept_count = int(both["kept"].sum())
     notes = _notes(kept_count, members.height, len(rows), topics, too_few(of_fitted, settings.topics), settings)
     notes += why_all + _write_changes(store, topics, members)
-    notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
+    notes += (
+        [f"{len(personal)} topics are named by their tags or not at all: their names held personal data"]
+        if personal
+        else []
+    )
     topics.write(store)
     store.replace("topic_tree", topic_tree(of_fitted, labels))
     store.replace("topics", members)
     outliers = members.filter(topic=-1).height
     counts = {"documents": members.height, "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
     return StageReport(stage="topics", counts=counts, notes=notes)
+
+
+def _of_tags(evidence: TopicEvidence, topic: int) -> str:
+    """A name without any word of the prompts, for a topic whose name held personal data."""
+    tags = ", ".join(evidence.tags[:3])
+    return f"{tags} ({topic})" if tags else PERSONAL_WORDS.format(topic)
 
 
 def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:

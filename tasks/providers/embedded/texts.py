@@ -125,7 +125,7 @@ class Keywords:
     They are chosen from its class TF-IDF words as BERTopic does (KeyBERT-like, maximal marginal relevance).
     """
 
-    version = f"keywords-mmr{DIVERSITY}-{TOPIC_WORDS}+{SentenceEncoder.version}"
+    version = f"keywords-or-prompt-mmr{DIVERSITY}-{TOPIC_WORDS}+{SentenceEncoder.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str]:
         """A few words for every topic."""

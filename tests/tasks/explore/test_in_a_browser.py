@@ -105,6 +105,28 @@ def test_no_page_runs_a_text_or_sends_a_request_or_breaks(tab, served):
     keep(tab.page, "browse-phone-dark" if narrow else "browse")
 
 
+LAPTOP = {"viewport": {"width": 1366, "height": 768}}
+
+
+@pytest.mark.parametrize("tab", [LAPTOP, PHONE_IN_THE_DARK], indirect=True, ids=["laptop", "390 px, dark"])
+def test_both_answers_of_a_battle_begin_above_the_fold_below_one_prompt(tab, served):
+    tab.page.goto(f"{served[0]}/items/{item_key('battle', 'b0')}")
+    height = tab.page.evaluate("innerHeight")
+    tops = [side.bounding_box()["y"] for side in tab.page.locator(".battle .side h2").all()]
+    assert len(tops) == 2 and max(tops) < height - 100
+    assert tab.page.locator(".message.user").count() == 1
+    keep(tab.page, f"battle-{tab.page.evaluate('innerWidth')}")
+
+
+@pytest.mark.parametrize("tab", [PHONE_IN_THE_DARK], indirect=True, ids=["390 px, dark"])
+def test_no_column_of_a_board_is_cut_on_a_phone(tab, served):
+    tab.page.goto(f"{served[0]}/boards")
+    cut = "tables => tables.filter(table => table.scrollWidth > table.parentElement.clientWidth + 1).length"
+    assert tab.page.locator(".scroll table").count() >= 2
+    assert tab.page.locator(".scroll table").evaluate_all(cut) == 0
+    keep(tab.page, "board-phone-dark")
+
+
 def test_the_map_is_drawn_named_and_hovered(tab, served):
     address, _ = served
     tab.page.goto(f"{address}/topics")

@@ -85,7 +85,10 @@ def test_boards_say_how_few_votes_change_them(own_release, small_release):
         and "33 (3.67 %)" in page
         and HOSTILE_MODEL not in page
     )
-    assert '<td class="n">12.3</td>' in page and '<td class="n">–</td>' in page
+    assert (
+        '<td class="n" data-head="Points apart">12.3</td>' in page
+        and '<td class="n" data-head="Reversed">–</td>' in page
+    )
 
 
 def test_the_overall_board_says_how_many_votes_look_wrong_and_how_many_do_not_count(own_release):

@@ -164,12 +164,14 @@ def test_topics_are_listed_once_with_their_documents_and_the_tree_names_its_leav
 
 def test_a_topic_without_a_name_has_its_number_alone_on_figures(released_store):
     counts = sections.topic_counts(released_store)
-    counts = counts.with_columns(name=pl.when(pl.col("topic") == 1).then(pl.lit("untitled (1)")).otherwise("name"))
+    counts = counts.with_columns(
+        name=pl.when(pl.col("topic") == 1).then(pl.lit("to be named again (1)")).otherwise("name")
+    )
     parts = [sections.topics_part(released_store, counts), sections.topic_tree_part(released_store, counts)]
     for made in parts:
-        assert "untitled" not in made.figure.svg
+        assert "to be named" not in made.figure.svg
         assert re.search(r">\s*1\s*</text>", made.figure.svg)
-        assert "untitled (1)" in made.table.write_csv()
+        assert "to be named again (1)" in made.table.write_csv()
 
 
 def test_pairs_win_rates_and_votes_are_counted_from_every_released_battle(tables, released, content, released_store):

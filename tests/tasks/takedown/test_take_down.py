@@ -81,7 +81,10 @@ def test_a_topic_that_something_went_from_has_no_name_until_it_gets_another(stor
         "topics", pl.concat([topics.filter(~pl.col("document_id").is_in(other["document_id"].implode())), other])
     )
     take(store, conv_id("ann"))
-    assert set(store.read("topics").select("topic", "name").iter_rows()) == {(0, "untitled (0)"), (1, "another")}
+    assert set(store.read("topics").select("topic", "name").iter_rows()) == {
+        (0, "to be named again (0)"),
+        (1, "another"),
+    }
 
 
 def test_what_others_wrote_stays_and_so_does_an_image_they_share(store):

@@ -163,6 +163,19 @@ def test_every_script_is_cut_into_words_without_function_words(text, language, e
     assert not set(found) & {"この", "画像", "ください", "图片", "ภาพ", "cuál", "por", "है", "यह"}
 
 
+def test_a_topic_without_words_is_named_by_the_prompt_that_several_people_wrote():
+    evidence = _written(["What is this?", " What  is\nthis?", "What is that?"])
+    assert evidence.keywords == ()
+    assert evidence.name_of(()) == "What is this?"
+
+
+@pytest.mark.parametrize("texts", [["What is this?"] * 3, ["What is this? " * 9] * 3], ids=["one person", "long"])
+def test_no_prompt_of_one_person_or_over_60_characters_names_a_topic(texts):
+    people = ["one"] * 3 if len(texts[0]) < 60 else None
+    evidence = _written([*texts, "What is that?"], people=[*people, "two"] if people else None)
+    assert evidence.name_of(()) == "few words in common"
+
+
 def test_names_are_unique_and_have_at_most_60_characters(tmp_path):
     alike = TopicEvidence(("fish", "river"), ("Which fish?",))
     long = TopicEvidence(tuple(f"{'immeasurably'}{chr(97 + n)}{'rocks'}" for n in range(6)), ())

@@ -161,9 +161,7 @@ def test_another_policy_adds_what_it_lets_in_and_changes_nothing_else(sixty, tmp
     assert back.equals(topics) and not [note for note in undone.notes if note.startswith("topics")]
 
 
-def test_a_topic_whose_fitted_prompts_are_all_dropped_leaves_the_others_and_the_prompts_near_it_are_untitled(
-    sixty, tmp_path
-):
+def test_a_topic_whose_fitted_prompts_are_all_dropped_leaves_the_others_and_the_prompts_near_it_say_so(sixty, tmp_path):
     folder, _, topics = sixty
     store = Store(str(shutil.copytree(folder / "store", tmp_path / "store")))
     number = topics.filter(document_id=_conversations(1)[0].document_id)["topic"][0]
@@ -172,7 +170,7 @@ def test_a_topic_whose_fitted_prompts_are_all_dropped_leaves_the_others_and_the_
     after = _find(store)[1]
     others = topics.filter(pl.col("topic") != number)
     assert after.join(others, on="document_id", how="semi").equals(others)
-    assert set(after.filter(topic=number)["name"]) == {f"untitled ({number})"}
+    assert set(after.filter(topic=number)["name"]) == {f"like prompts that were dropped ({number})"}
     assert set(after.filter(topic=number)["document_id"]) == {_conversations(66)[n].document_id for n in (60, 63)}
 
 
@@ -205,7 +203,7 @@ def test_identical_prompts_on_different_images_are_one_topic(tmp_path):
     report, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
     assert report.counts == {"documents": 20, "topics": 1, "outliers": 0, "fitted": 20}
     assert report.notes == [ONE_TOPIC]
-    assert set(topics["name"]) == {"untitled"}
+    assert set(topics["name"]) == {"few words in common"}
 
 
 def test_the_same_prompt_and_image_asked_twice_is_one_document(tmp_path):
@@ -279,7 +277,7 @@ def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp
         lambda self, asked: ["ask ann.lee@acme.com", "Ask Margaret Hamilton", "+44 20 7946 0958"][: len(asked)],
     )
     report, topics = _find(store)
-    assert all(name.startswith(("untitled (", "outliers")) for name in topics["name"])
+    assert all(name.startswith(("words left out as personal data (", "outliers")) for name in topics["name"])
     assert any("held personal data" in note for note in report.notes)
     asked = []
     monkeypatch.setattr(type(PROVIDERS["text_pii"]), "find_pii", lambda self, texts: asked.extend(texts))
