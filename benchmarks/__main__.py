@@ -24,6 +24,7 @@ MODULES = [
     "llm_throughput",
     "bench_split",
     "scale_out",
+    "selections",
     "topics",
     *(
         f"{file.parent.name}.{file.stem}"

@@ -83,8 +83,8 @@ class KeyedItems(NamedTuple):
 class Explorer(NamedTuple):
     """Pages of stores and releases."""
 
-    of_store: "Callable[[Store, Sequence[Product]], Source]"
-    """A store with the sections and boards that products add."""
+    of_store: "Callable[[Store, Sequence[Product], Callable[[], Versions]], Source]"
+    """A store with the sections and boards that products add, and the versions of all signals, when they are needed."""
     of_release: "Callable[[Path, str, Callable[[], bool], Sequence[ReleasePart]], Source]"
     """A release in a folder, its title, whether it was withdrawn meanwhile, and the parts that products add."""
     app: "Callable[[Source, Callable[[], int], Comparison | None, Sequence[MorePages]], tuple[FastAPI, str]]"

@@ -55,6 +55,16 @@ class ReviewQueue(Protocol):
     """Whether a verdict of a sheet needs to say whose it is."""
     named_by_file: bool = False
     """Whether a sheet without a reviewer is its file's namesake's."""
+    among: frozenset[str] | None = None
+    """Ids of conversations and battles, about which alone people are asked; None for all that wait."""
+
+    def selected(self, store: Store) -> Sequence[Waiting]:
+        """The items of `waiting`, of those only that are `among`."""
+        items = self.waiting(store)
+        if self.among is None:
+            return items
+        # An item is of a battle, of a conversation, or of both.
+        return [item for item in items if {item.conversation_id, item.battle_id, item.item_id} & self.among]
 
     @abstractmethod
     def waiting(self, store: Store, among: Collection[str] | None = None) -> Sequence[Waiting]:

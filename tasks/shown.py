@@ -157,13 +157,13 @@ def rounds(sides: Sequence[ShownSide]) -> list[Round]:
 
 def _rounds_of(messages: Sequence[ShownMessage]) -> list[tuple[list[ShownMessage], list[ShownMessage]]]:
     """Questions and answers of each round of one side."""
-    found: list[tuple[list[ShownMessage], list[ShownMessage]]] = []
+    pairs: list[tuple[list[ShownMessage], list[ShownMessage]]] = []
     for message in messages:
         is_answer = message.role == "assistant"
-        if not found or (not is_answer and found[-1][1]):
-            found.append(([], []))
-        found[-1][is_answer].append(message)
-    return found
+        if not pairs or (not is_answer and pairs[-1][1]):
+            pairs.append(([], []))
+        pairs[-1][is_answer].append(message)
+    return pairs
 
 
 class Reason(NamedTuple):
@@ -254,6 +254,20 @@ class Source(Protocol):
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """(kind, id) -> why it was dropped, in sentences; empty for a release."""
 
+    def closeness(self, item_id: str) -> pl.Series | None:
+        """Float32 (rows of the listing,): cosine of each to an item, null for itself; None where there is no vector."""
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether items have vectors by which others are close."""
+
+    @property
+    def asked(self) -> "AskedTables":
+        """The tables, to be asked in SQL, with the masks of these pages."""
+
+    def note_ids_given(self, count: int) -> None:
+        """Note in the audit log that so many ids leave as a file. Raises StoreUnwell when it cannot be noted."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -278,11 +292,24 @@ class ComparedTopics(NamedTuple):
     """One file that shows them with pictures; both releases must still be open."""
 
 
+class ViewColumn(NamedTuple):
+    """One column of what a question in SQL may name."""
+
+    name: str
+    type: str
+    about: str
+    shown: str
+    """The treatments of its texts; empty where there is none."""
+
+
 class AskedTables(Protocol):
     """Tables of a store or a release that are asked in SQL."""
 
     def views(self) -> Mapping[str, str]:
         """Name of each table and view -> what one of its rows is."""
+
+    def columns(self, view: str) -> "Sequence[ViewColumn]":
+        """The columns of a table or view. Raises BadInput for an unknown one."""
 
     def answer(self, question: str) -> "Iterator[pa.RecordBatch]":
         """The rows of a question, in at least one batch. Raises BadInput for one that cannot be asked."""

@@ -61,7 +61,7 @@ def open_tasks(path: Path) -> Tasks:
     session.take_in()
     if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
         raise BadInput(f"store {wanted.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
-    assigned = Assigned(session, explorer_here().of_store(store, PRODUCTS), wanted.overlap)
+    assigned = Assigned(session, explorer_here().of_store(store, PRODUCTS, dict), wanted.overlap)
 
     def annotator(given: str) -> str | None:
         found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]

@@ -14,6 +14,7 @@ from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
     from tasks.shown import Comparison, MorePages, Source
+    from tasks.storage.queries.signals import Versions
 
 PORT = 8384
 _CHANGES_MAX = 200
@@ -26,10 +27,13 @@ NoBrowserOption = Annotated[bool, typer.Option("--no-browser", help="Only print 
 
 
 @contextmanager
-def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple["Source", "Comparison | None"]]:
+def opened(
+    place: str, against: str | None, told: bool = True, versions: "Callable[[], Versions]" = dict
+) -> Iterator[tuple["Source", "Comparison | None"]]:
     """The source at a place, and the comparison with an earlier release.
 
-    `told`: with the reasons that the store has for removed rows; an export leaves the machine without them.
+    `told`: with the reasons that the store has for removed rows; an export leaves the machine without them. `versions`:
+    those of all signals of a store, by which vectors are read.
     """
     from flows.products import PRODUCTS, explorer_here, parts_of_release
     from tasks.release.build import WITHDRAWN
@@ -40,7 +44,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     if is_store(place):
         if against:
             raise BadInput(f"--against {against!r}: {place!r} is a store; two releases can be compared")
-        yield explorer_here().of_store(Store.existing(place), PRODUCTS), None
+        yield explorer_here().of_store(Store.existing(place), PRODUCTS, versions), None
         return
     with fetched_of_store(place) as (folder, store):
         manifest, at = read_manifest(folder), Store(place)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.listed import Added
-from flows.commands.options import takes
+from flows.commands.options import measured_versions, takes
 from flows.commands.pages import NoBrowserOption, PortOption, opened, serve
 from flows.explore.sql import sql
 from schemas.errors import BadInput
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tasks.shown import Comparison, Source
 
 
-@takes(store="")
+@takes("providers", store="")
 def view(
     settings: Settings,
     place: Annotated[
@@ -43,7 +43,7 @@ def view(
     from tasks.shown import Gone
 
     try:
-        with opened(place, against, told=export is None) as (source, comparison):
+        with opened(place, against, export is None, lambda: measured_versions(settings)) as (source, comparison):
             if export is not None:
                 _export(place, source, export, rows_max, comparison)
                 return

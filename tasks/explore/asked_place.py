@@ -13,8 +13,9 @@ import pyarrow as pa
 from schemas.errors import BadInput
 from schemas.upkeep import Audited
 from tasks.explore.asked_store import AskedStore
-from tasks.explore.questions import OfAskedRelease, OfAskedStore, Questions, ViewColumn
+from tasks.explore.questions import OfAskedRelease, OfAskedStore, Questions
 from tasks.release.fetched import fetched_of_store, is_store, read_manifest
+from tasks.shown import ViewColumn
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.records import add_audit_entry

@@ -1,14 +1,23 @@
-"""Queries of the listing: the filter in an address, the rows that match, and counts of each further choice."""
+"""Queries of the listing: the filter in an address, the rows that match, and counts of each further choice.
 
-from collections.abc import Iterable, Mapping
+In: parameters of an address and the listing; for `like` and `sql` the listing has the columns `cosine` and `is_asked`,
+which `Pages` adds. Out: `Query`, and from `find` and `matching` the rows. A further filter that is no facet is a field
+of `Query`, a branch of `query_of`, a pair of `encoded` and a mask of `_masks`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import isfinite
 from operator import and_
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from tasks.explore.alike import NEAREST
 from tasks.explore.listing import FACETS, KIND, Facet, kinds_name
 from tasks.shown import SIDE
 
@@ -25,6 +34,12 @@ class Query:
     """Text that prompt or answers hold, in any case; empty for all."""
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Facet -> values; a row needs one of the values of each facet."""
+    like: str = ""
+    """Key of an item: its `NEAREST` rows, nearest first; empty for all."""
+    area: tuple[tuple[float, float], ...] = ()
+    """Corners of an area of the map, in its own coordinates; empty for all."""
+    sql: str = ""
+    """A question in SQL whose answer has ids of items; empty for all."""
     page: int = 1
     """Page of the results, from 1."""
     outliers: bool = True
@@ -43,36 +58,76 @@ class Query:
 
     def cleared(self) -> "Query":
         """The query for every row."""
-        return replace(self, search="", chosen={}, page=1)
+        return replace(self, search="", chosen={}, like="", area=(), sql="", page=1)
 
     def encoded(self) -> str:
         """The query as the part of a link after `?`; empty when nothing is asked for."""
+        return urlencode(self.pairs, errors="replace")
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Names and values of the parameters of a link."""
         pairs = [("q", self.search)] if self.search else []
         pairs += [(name, value) for name, values in sorted(self.chosen.items()) for value in values]
+        pairs += [("like", self.like)] if self.like else []
+        pairs += [("area", "_".join(f"{x:.6g},{y:.6g}" for x, y in self.area))] if self.area else []
+        pairs += [("sql", self.sql)] if self.sql else []
         pairs += [] if self.outliers else [("outliers", "hidden")]
         pairs += [("page", str(self.page))] if self.page > 1 else []
-        return urlencode(pairs, errors="replace")
+        return pairs
 
     @property
     def empty(self) -> bool:
         """Whether every row is asked for."""
-        return not self.search and not self.chosen
+        return not (self.search or self.chosen or self.like or self.area or self.sql)
+
+
+class NoSelection(Exception):
+    """A link whose selection cannot be made; the text says why in one sentence."""
+
+
+AREA_CORNERS_MAX = 200
+SQL_CHARACTERS_MAX = 4_000
+
+
+def _area_of(text: str) -> tuple[tuple[float, float], ...]:
+    """The corners of an area. Raises NoSelection."""
+    corners = [corner.split(",") for corner in text.split("_", AREA_CORNERS_MAX)]
+    try:
+        area = tuple((float(x), float(y)) for x, y in corners)
+    except ValueError:
+        area = ()
+    if not 3 <= len(area) <= AREA_CORNERS_MAX or not all(isfinite(number) for corner in area for number in corner):
+        raise NoSelection(
+            f"The area of this link is not one: it needs 3 to {AREA_CORNERS_MAX} corners such as 1.5,2_3,4_5,6. "
+            "Draw it on the map again"
+        )
+    return area
 
 
 def query_of(pairs: Iterable[tuple[str, str]]) -> Query:
-    """The query of a link's parameters; unknown parameters are ignored."""
+    """The query of a link's parameters; unknown parameters are ignored. Raises NoSelection."""
     search, page, outliers = "", 1, True
+    like, area, sql = "", tuple[tuple[float, float], ...](), ""
     chosen: dict[str, tuple[str, ...]] = {}
     for name, value in list(pairs)[:_VALUES_MAX]:
         if name == "q":
             search = value.strip()[:SEARCH_CHARACTERS_MAX]
+        elif name == "like":
+            like = value
+        elif name == "area":
+            area = _area_of(value)
+        elif name == "sql":
+            if len(value) > SQL_CHARACTERS_MAX:
+                raise NoSelection(f"The question of this link has more than {SQL_CHARACTERS_MAX:,} characters")
+            sql = value.strip()
         elif name == "page" and value.isascii() and value.isdecimal():
             page = max(1, int(value[:9]))
         elif name == "outliers":
             outliers = value != "hidden"
         elif name in _NAMES and value not in chosen.get(name, ()):
             chosen[name] = (*chosen.get(name, ()), value)
-    return Query(search, chosen, page, outliers)
+    return Query(search, chosen, like, area, sql, page, outliers)
 
 
 ROWS_A_PAGE = 24
@@ -120,6 +175,8 @@ def find(listing: pl.DataFrame, query: Query) -> FoundRows:
     every = pl.repeat(True, listing.height, eager=True, dtype=pl.Boolean)
     masks = _masks(listing, query)
     places = reduce(and_, masks.values(), every).arg_true()
+    if query.like:
+        places = places.gather(listing["cosine"].gather(places).arg_sort(descending=True))
     pages = max(1, -(-places.len() // ROWS_A_PAGE))
     page = min(query.page, pages)
     rows = listing[places.slice((page - 1) * ROWS_A_PAGE, ROWS_A_PAGE)]
@@ -145,7 +202,39 @@ def _masks(listing: pl.DataFrame, query: Query) -> dict[str, pl.Series]:
         masks["kind"] = listing.select(pl.col("kind").cast(pl.String) != SIDE).to_series()
     if query.search:
         masks["search"] = listing["searched"].str.contains(query.search.lower(), literal=True).fill_null(False)
+    if query.like:
+        # The nearest of the kinds that are asked for, whatever else is.
+        cosine = listing.select(pl.when(masks["kind"]).then("cosine")).to_series()
+        nearest = cosine.arg_sort(descending=True, nulls_last=True).head(min(NEAREST, cosine.count()))
+        masks["like"] = pl.select(pl.int_range(listing.height, dtype=pl.UInt32).is_in(nearest.implode())).to_series()
+    if query.area:
+        masks["area"] = in_area(listing, query.area)
+    if query.sql:
+        masks["sql"] = listing["is_asked"]
     return masks
+
+
+def in_area(rows: pl.DataFrame, area: Sequence[tuple[float, float]]) -> pl.Series:
+    """Boolean (rows,): whether each has a place on the map inside the area, by the even-odd rule."""
+    x, y = (rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("x", "y"))
+    corners = np.array(area, np.float64)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    inside = np.zeros(rows.height, bool)
+    near = np.flatnonzero((x >= low[0]) & (x <= high[0]) & (y >= low[1]) & (y <= high[1]))
+    inside[near] = _crossed_oddly(x[near], y[near], corners)
+    return pl.Series(inside)
+
+
+def _crossed_oddly(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], corners: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Bool (n,): whether a ray from each point to the right crosses an odd number of edges."""
+    odd = np.zeros(len(x), bool)
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        if y0 != y1:
+            crosses = (y0 > y) != (y1 > y)
+            odd ^= crosses & (x < (x1 - x0) * (y - y0) / (y1 - y0) + x0)
+    return odd
 
 
 def _having(listing: pl.DataFrame, facet: Facet, values: tuple[str, ...]) -> pl.Series:

@@ -15,6 +15,7 @@ from schemas.rating import Fragility
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.listing import IMAGE_ID, release_rows
+from tasks.explore.questions import OfAskedRelease
 from tasks.release.registered import BOARD_PATHS, FRAGILITY, VOTE_CHECKS, ReleasePart, ShownBoard, path_in_release
 from tasks.shown import (
     BATTLE,
@@ -248,6 +249,21 @@ class OfRelease:
     def reasons(self) -> list[Reason]:
         """Empty: a release holds nothing of what was dropped."""
         return []
+
+    has_vectors = False
+    """A release holds no vectors."""
+
+    def closeness(self, item_id: str) -> pl.Series | None:
+        """None: a release holds no vectors."""
+        return None
+
+    @property
+    def asked(self) -> OfAskedRelease:
+        """The files of the release, to be asked in SQL. Raises BadInput where they cannot be read."""
+        return OfAskedRelease(self._folder)
+
+    def note_ids_given(self, count: int) -> None:
+        """Whoever has the release has its ids."""
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """Empty."""

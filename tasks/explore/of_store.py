@@ -10,9 +10,12 @@ import polars as pl
 from schemas.benches.judge_release import ITEM_BOARDS
 from schemas.items.review import Stretch
 from schemas.upkeep import Audited
+from tasks.explore.alike import Closeness
+from tasks.explore.asked_store import AskedStore
 from tasks.explore.item_sections import has_masked, sections_of_item
 from tasks.explore.listing import store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_parts
+from tasks.explore.questions import OfAskedStore
 from tasks.product import Product
 from tasks.release.registered import ShownBoard
 from tasks.runtime.untrusted import one_line
@@ -35,7 +38,7 @@ from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, battle_account, conversation_account
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.repeated_values import Span, with_repeats
-from tasks.storage.queries.signals import StoredImages
+from tasks.storage.queries.signals import StoredImages, Versions, versions_in_use
 from tasks.storage.queries.stored_items import StoredItems
 from tasks.storage.records import REPEATS, add_audit_entry, funnel, reason_texts
 from tasks.storage.tables import Store
@@ -43,7 +46,8 @@ from tasks.storage.tables import Store
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",
     "fragility", "vote_checks", "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text",
-    "signals/image_moderation", "signals/language", "signals/categories", "bench_items", "generated_items",
+    "signals/image_moderation", "signals/language", "signals/categories", "signals/text_embedding",
+    "signals/image_embedding", "bench_items", "generated_items",
     "judge_ratings", "judge_agreement",
     *ITEM_BOARDS,
 )  # fmt: skip
@@ -75,12 +79,16 @@ Explained = Callable[[StoredItems, Account], list[str]]
 class OfStore:
     """A store. `explained` turns an account of `storage/queries/explain.py` into a heading and sentences.
 
-    `products` add sections of items and boards.
+    `products` add sections of items and boards. `versions` gives those of all signals: vectors are of these.
     """
 
     private = True
 
-    def __init__(self, store: Store, explained: Explained, products: Sequence[Product] = ()) -> None:
+    def __init__(
+        self, store: Store, explained: Explained, products: Sequence[Product] = (),
+        versions: Callable[[], Versions] = dict,
+    ) -> None:  # fmt: skip
+        self._versions = versions
         self._written, self._explained, self.title = store, explained, PurePosixPath(store.root).name
         self._products = products
         self._lists_of_parts: list[bytes | None] = []
@@ -93,7 +101,16 @@ class OfStore:
         lists_of_parts = [self._list_of_parts(table) for table in _TABLES]
         if lists_of_parts != self._lists_of_parts:
             self._store, self._lists_of_parts = MaskedStore(self._written.root), lists_of_parts
-            for name in ("listing", "searchable", "_blurred", "_images", "_shown_ids", "_reasons"):
+            for name in (
+                "listing",
+                "searchable",
+                "_blurred",
+                "_images",
+                "_shown_ids",
+                "_reasons",
+                "_closeness",
+                "asked",
+            ):
                 self.__dict__.pop(name, None)
 
     def _list_of_parts(self, table: str) -> bytes | None:
@@ -203,6 +220,28 @@ class OfStore:
             return {(kind, item): self._sentences(items, _account(items, kind, item)) for kind, item in ids}
 
         return self._store.again(sentences)
+
+    def closeness(self, item_id: str) -> pl.Series | None:
+        """Float32 (rows of the listing,): cosine of each to an item; None where there is no vector."""
+        return self._store.again(lambda: self._closeness.to(item_id, self.listing))
+
+    @cached_property
+    def _closeness(self) -> Closeness:
+        return Closeness(self._store, self._versions())
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether prompts have vectors."""
+        return bool(self._store.parts("signals/text_embedding"))
+
+    @cached_property
+    def asked(self) -> OfAskedStore:
+        """The tables, to be asked in SQL as `curate sql` does without `--unmask`."""
+        return OfAskedStore(AskedStore(self._written.root), lambda: versions_in_use(self._versions()))
+
+    def note_ids_given(self, count: int) -> None:
+        """Note in the audit log that so many ids leave as a file."""
+        add_audit_entry(self._written, Audited.EXPORTED, {"ids": count})
 
     def boards(self) -> pl.DataFrame:
         """The table `ratings`."""

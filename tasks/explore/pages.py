@@ -10,12 +10,16 @@ import jinja2
 import polars as pl
 
 from schemas.benches.judging import JudgeRating
+from schemas.errors import BadInput
 from schemas.items.review import Stretch
+from schemas.tables import TABLES
 from tasks.explore import topic_map
-from tasks.explore.facets import Query, find, matching
+from tasks.explore.answers import ID_COLUMNS, first_rows, ids_of_answer
+from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, find, matching
 from tasks.explore.listing import FACETS, KIND
-from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts
+from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts, selection_board
 from tasks.images.small import thumb
+from tasks.leaderboard.intervals import FEW_VOTES
 from tasks.leaderboard.shown_boards import OVERALL, grouped, moved_models, shown_board, slices
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_file, one_line
@@ -23,7 +27,7 @@ from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Sourc
 from tasks.storage.queries.bench import RANK_RULE, checked_votes, contests
 
 _STATIC = Path(__file__).with_name("static")
-_EXPORTED = ("explore.js", "static.js", "map.js", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
+_EXPORTED = ("explore.js", "static.js", "map.js", "lasso.js", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
 ASSETS = LINKED | {name: _STATIC / name for name in _EXPORTED}
 """The only files that are exported as they are."""
 SERVED = ASSETS | {"review.js": _STATIC / "review.js"}
@@ -61,6 +65,12 @@ class Links:
     """A small image."""
     boards: Callable[..., str]
     """A leaderboard, the overall one or that of a slice."""
+    board_of: Callable[[Query], str]
+    """The leaderboard of the votes of a selection; empty where none can be made."""
+    ids: Callable[[Query], str]
+    """The ids of a selection as a CSV file; empty where none can be made."""
+    sql: Callable[[str], str]
+    """The page for questions in SQL, with this question; empty where none is answered."""
     asset: Callable[[str], str]
     """A style sheet or script."""
     points: Callable[[Query], str]
@@ -81,6 +91,8 @@ class Pages:
     ) -> None:
         """`sample`: rows of the listing that are shown in place of all; boards still count all votes."""
         self._source, self._links, self._comparison, self._sample = source, links, comparison, sample
+        self._answered: tuple[pl.DataFrame | None, str, pl.Series] = (None, "", pl.Series([], dtype=pl.String))
+        """The listing, the last question in SQL that chose rows of it, and their ids."""
         self.opened = 0
         """Number of times that masked content was asked for."""
         self.more_tabs: list[tuple[str, str]] = []
@@ -92,8 +104,54 @@ class Pages:
         return self._source.listing if self._sample is None else self._sample
 
     def _rows(self, query: Query) -> pl.DataFrame:
-        """The same, to look for the rows of a query."""
-        return self._source.searchable if query.search and self._sample is None else self.listing
+        """The same, with the columns by which the rows of a query are looked for. Raises NoSelection."""
+        rows = self._source.searchable if query.search and self._sample is None else self.listing
+        if query.like:
+            rows = rows.with_columns(self._closeness(query.like))
+        if query.sql:
+            rows = rows.with_columns(is_asked=pl.col("id").is_in(self._asked_ids(query.sql).implode()))
+        return rows
+
+    def _closeness(self, key: str) -> pl.Series:
+        """Cosine of each row of the listing to an item. Raises NoSelection."""
+        item = self.listing.filter(key=key)
+        if item.is_empty():
+            raise NoSelection("There is no such item to be like, or it was taken down")
+        try:
+            cosine = self._source.closeness(item["id"][0])
+        except BadInput as error:
+            raise NoSelection(str(error)) from None
+        if cosine is None:
+            raise NoSelection("This item has no vector of the model in use; `curate measure` makes them")
+        return cosine
+
+    def _asked_ids(self, question: str) -> pl.Series:
+        """The ids of items in the answer to a question in SQL; kept until another is asked. Raises NoSelection."""
+        listing = self.listing
+        if self._answered[0] is not listing or self._answered[1] != question:
+            self._answered = (listing, question, ids_of_answer(self._source.asked, question))
+        return self._answered[2]
+
+    def selected(self, query: Query) -> pl.DataFrame:
+        """The rows of a query, nearest first where it asks for items like one. Raises NoSelection."""
+        rows = self._rows(query)
+        chosen = rows.filter(matching(rows, query))
+        return chosen.sort("cosine", descending=True, maintain_order=True) if query.like else chosen
+
+    def sql(self, question: str) -> str:
+        """The page for questions in SQL, and the first rows of the answer."""
+        asked = self._source.asked
+        answer, problem = None, ""
+        try:
+            answer = first_rows(asked, question) if question else None
+        except BadInput as error:
+            problem = str(error)
+        keys = dict(self.listing.select("id", "key").iter_rows())
+        views = [(name, about, asked.columns(name) if name in TABLES else []) for name, about in asked.views().items()]
+        return self._page(
+            "sql.html", "SQL", question=question, answer=answer, problem=problem, views=views, keys=keys,
+            id_columns=ID_COLUMNS, as_selection=Query(sql=question), most=SQL_CHARACTERS_MAX,
+        )  # fmt: skip
 
     def browse(self, query: Query) -> str:
         """Facets, search and cards."""
@@ -106,7 +164,8 @@ class Pages:
         if item is None:
             return None
         row = self.listing.row(by_predicate=pl.col("key") == key, named=True)
-        return self._page("item.html", "", item=item, opened=opened, whole=whole, outcome=row["outcome"])
+        alike = Query(like=key) if self._source.has_vectors and self._links.opens else None
+        return self._page("item.html", "", item=item, opened=opened, whole=whole, outcome=row["outcome"], alike=alike)
 
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
@@ -128,6 +187,15 @@ class Pages:
         """The script with prompts and links of some rows of the map."""
         points = topic_map.on_map(self.listing)
         return topic_map.piece_script(points, number, self._links.item, self._links.thumb)
+
+    def board_of(self, query: Query) -> str:
+        """The leaderboard of the votes of a selection. Raises NoSelection."""
+        chosen = self.selected(query)
+        rated, count = selection_board(chosen, self._source.boards())
+        return self._page(
+            "selection_board.html", "Leaderboards", query=query, board=rated, votes=count, items=chosen.height,
+            few=FEW_VOTES, rank_rule=RANK_RULE,
+        )  # fmt: skip
 
     def boards(self, name: str) -> str:
         """One board, and who beats whom."""
@@ -179,6 +247,7 @@ class Pages:
     def _page(self, template: str, tab: str, **values: Any) -> str:
         about = self._about() | {"problems": self._source.problems, "with_map": True}
         shown = {"about": about, "links": self._links, "tab": tab, "hidden": self._source.hidden_image}
+        shown |= {"place": "RELEASE" if not self._source.private else "STORE"}
         return _ENVIRONMENT.get_template(template).render(**shown, **values)
 
     def _about(self) -> dict[str, Any]:
@@ -186,6 +255,7 @@ class Pages:
         tabs = [("Browse", self._links.browse()), ("Topics", self._links.map()), ("Leaderboards", self._links.boards())]
         tabs += [("Dropped", self._links.dropped)] if private else []
         tabs += [("Compare", self._links.compare)] if self._comparison else []
+        tabs += [("SQL", self._links.sql(""))] if self._links.sql("") else []
         tabs += self.more_tabs
         heading = f"{'Store' if private else 'Release'} {self._source.title}"
         times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
@@ -199,8 +269,15 @@ def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Seque
     """One file with two releases' topics side by side, and thumbnails of both inside."""
     titles = [source.title for source in sources]
     shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
+    from tasks.explore.one_map import map_figure, one_map  # imported late: matplotlib is slow to load
+
+    common = one_map(*(source.listing for source in sources))
+    drawn = base64.b64encode(map_figure(common, titles).svg.encode()).decode() if common.rows else ""
     template, sheets = _ROOT / "compared_topics.html", [LINKED["explore.css"]]
-    return one_file(template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED)
+    return one_file(
+        template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED, drawn=drawn,
+        common=common.words,
+    )  # fmt: skip
 
 
 def _inline(image_ids: Sequence[str], source: Source) -> list[str]:

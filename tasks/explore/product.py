@@ -19,8 +19,8 @@ def _explorer() -> Explorer:
     from tasks.explore.static_pages import export_pages
     from tasks.policy.explained import explained
 
-    def of_store(store: Store, products: Sequence[Product]) -> OfStore:
-        return OfStore(store, explained, products)
+    def of_store(store: Store, products: Sequence[Product], versions: "Callable[[], Versions]") -> OfStore:
+        return OfStore(store, explained, products, versions)
 
     return Explorer(of_store, OfRelease, explorer, export_pages, _compared_topics)
 

@@ -28,6 +28,7 @@ from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.registered import RELEASED_TABLES, table_of
 from tasks.runtime.untrusted import one_line
+from tasks.shown import ViewColumn
 from tasks.storage.database import engine_errors, lock, temporary_connection
 from tasks.storage.engine import ScannedRows, needed_names, schema_as_scanned, view_comments, view_queries, whole_stream
 from tasks.storage.parquet import read_parquet_groups
@@ -41,16 +42,6 @@ _FUNCTIONS_OF_THE_ENGINE = frozenset({"current_setting", "getenv", "which_secret
 _COLUMN = re.compile(r'column (?:named )?"(?P<name>[^"]+)"', re.IGNORECASE)
 _BOARDS = "boards"
 """The view of a release with all boards of votes."""
-
-
-class ViewColumn(NamedTuple):
-    """One column of what a question may name."""
-
-    name: str
-    type: str
-    about: str
-    shown: str
-    """The treatments of its texts; empty where there is none."""
 
 
 class Questions(Protocol):

@@ -7,15 +7,17 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import polars as pl
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.explore.facets import Query, query_of
+from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, query_of
 from tasks.explore.pages import SERVED, Links, Pages
 from tasks.images import small
 from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, is_from_elsewhere
+from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.shown import Comparison, Gone, MorePages, Source
 
 COOKIE = "curate_explorer_{}"
@@ -50,6 +52,9 @@ SERVED_LINKS = Links(
     image=lambda image_id, opened: f"/images/{image_id}" + ("?opened=1" if opened else ""),
     thumb=lambda image_id: f"/thumbs/{image_id}",
     boards=lambda name="": "/boards" + (f"?slice={quote(name)}" if name else ""),
+    board_of=lambda query: "/selection/board" + _after(query),
+    ids=lambda query: "/selection/ids.csv" + _after(query),
+    sql=lambda question: "/sql" + (f"?q={quote(question)}" if question else ""),
     asset=lambda name: f"/static/{name}",
     points=lambda query: "/topics/points.js" + _after(query),
     piece="/topics/piece-{}.js",
@@ -123,6 +128,8 @@ class Served:
         try:
             self.refresh()
             html = made()
+        except NoSelection as refused:
+            return HTMLResponse(self.pages.message("Nothing is selected", f"{one_line(str(refused), 400)}."), 400)
         except Gone as gone:
             return HTMLResponse(self.pages.message("Nothing is shown", f"{str(gone).capitalize()}."), 410)
         except StoreUnwell:
@@ -186,6 +193,31 @@ def _routes(app: FastAPI, served: Served) -> None:
     def boards(slice: str = "") -> Response:
         return page(lambda: pages.boards(slice))
 
+    @app.get("/sql")
+    def sql(q: str = "") -> Response:
+        return page(lambda: pages.sql(q.strip()[: SQL_CHARACTERS_MAX + 1]))
+
+    @app.get("/selection/board")
+    def board_of(request: Request) -> Response:
+        return page(lambda: pages.board_of(_query(request)))
+
+    @app.get("/selection/ids.csv")
+    def ids(request: Request) -> Response:
+        rows = list[pl.DataFrame]()
+
+        def chosen() -> str:
+            rows.append(pages.selected(_query(request)).select(pl.col("kind").cast(pl.String), "id"))
+            served.source.note_ids_given(rows[0].height)
+            return ""
+
+        refused = page(chosen)
+        if refused.status_code != 200:
+            return refused
+        # A row is one item; no id is read as a formula by a spreadsheet.
+        safe = rows[0].with_columns(pl.col("id").map_elements(csv_cell, return_dtype=pl.String))
+        headers = {"Content-Disposition": 'attachment; filename="selection.csv"'}
+        return Response(safe.write_csv(), media_type="text/csv", headers=headers)
+
     @app.get("/dropped")
     def dropped() -> Response:
         return page(lambda: pages.dropped() if served.source.private else None)
@@ -214,7 +246,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
         try:
             served.refresh()
             found = made()
-        except (Gone, StoreUnwell):
+        except (Gone, StoreUnwell, NoSelection):
             found = None
         if found is None:
             return Response(status_code=404)

@@ -49,6 +49,9 @@ def static_links(root: str, endings: dict[str, str], boards: list[str]) -> Links
         image=lambda image_id, opened: f"{root}images/{image_id}{endings.get(image_id, '')}",
         thumb=lambda image_id: f"{root}thumbs/{image_id}.webp",
         boards=lambda name="": f"{root}boards-{boards.index(name) if name in boards else 0}.html",
+        board_of=lambda query: "",
+        ids=lambda query: "",
+        sql=lambda question: "",
         asset=lambda name: f"{root}static/{name}",
         points=lambda query: f"{root}data/points.js",
         piece=f"{root}data/piece-{{}}.js",
@@ -153,6 +156,8 @@ def rows_script(rows: pl.DataFrame, links: Links) -> str:
             row["vote"] or "",
             row["x"] is not None and row["y"] is not None,
             (row["searched"] or "")[:_SEARCHED_CHARACTERS],
+            row["x"],
+            row["y"],
         ]
         for row in rows.select("snippet", "key", "image_ids", "models", "vote", "x", "y", "searched").iter_rows(
             named=True

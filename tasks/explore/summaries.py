@@ -4,12 +4,21 @@ from typing import NamedTuple
 
 import polars as pl
 
+from schemas.rating import RatingMethod
+from tasks.leaderboard.intervals import FEW_VOTES
+from tasks.leaderboard.leaderboard import rate_slice
+from tasks.leaderboard.shown_boards import OVERALL, Rated, shown_board
+from tasks.leaderboard.votes import rateable, votes
 from tasks.shown import BATTLE, SIDE, Reason, Source
 
 MODELS_MAX = 30
 """Most models in the table of pairs: the best of the board."""
 _SLICES = {"category": "tags", "language": "language", "month": "day"}
 """Kind of slice -> column of the listing that has its value."""
+
+
+SELECTION = "selection"
+"""Slice of the board of a selection."""
 
 
 class Pair(NamedTuple):
@@ -34,15 +43,15 @@ class Pair(NamedTuple):
 def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
     """(model, opponent) -> votes of the slice's battles that are kept, in both orders."""
     outcome = pl.col("outcome").cast(pl.String)
-    votes = listing.filter(
+    voted = listing.filter(
         pl.col("kind").cast(pl.String) == BATTLE, outcome.is_null() | (outcome == "kept"), _in_slice(name)
     ).select(
         a=pl.col("models").list.get(0, null_on_oob=True).cast(pl.String),
         b=pl.col("models").list.get(1, null_on_oob=True).cast(pl.String),
         vote=pl.col("vote").cast(pl.String),
     )
-    counted = votes.group_by("a", "b").agg(
-        won=(pl.col("vote") == "model_a").sum(), lost=(pl.col("vote") == "model_b").sum(), votes=pl.len()
+    counted = voted.group_by("a", "b").agg(
+        won=(pl.col("vote") == "model_a").sum(), lost=(pl.col("vote") == "model_b").sum(), number=pl.len()
     )
     found: dict[tuple[str, str], Pair] = {}
     for a, b, won, lost, every in counted.iter_rows():
@@ -50,6 +59,29 @@ def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]
             before = found.get((one, other), Pair(0, 0, 0))
             found[one, other] = Pair(before.wins + wins, before.losses + losses, before.ties + every - won - lost)
     return found
+
+
+def selection_board(rows: pl.DataFrame, ratings: pl.DataFrame) -> tuple[list[Rated], int]:
+    """(The board of the kept battles among rows of the listing, best model first; the number of their votes).
+
+    Empty for fewer than `FEW_VOTES`. Each vote counts once. `ratings` are all boards: where the overall one has each
+    model, the mean is kept, so that both can be compared.
+    """
+    outcome = pl.col("outcome").cast(pl.String)
+    battles = rows.filter(pl.col("kind").cast(pl.String) == BATTLE, outcome.is_null() | (outcome == "kept")).select(
+        model_a=pl.col("models").list.get(0).cast(pl.String),
+        model_b=pl.col("models").list.get(1).cast(pl.String),
+        winner=pl.col("vote").cast(pl.String),
+    )
+    rated = rateable(battles.drop_nulls())
+    if rated.height < FEW_VOTES:
+        return [], rated.height
+    of_rows = votes(rated)
+    overall = ratings.filter(slice=OVERALL) if ratings.height else ratings
+    level = dict(overall.select("model", "rating").iter_rows()) if overall.height else {}
+    level = level if level.keys() >= {*of_rows.models} else {}
+    board = [row.model_dump() for row in rate_slice(of_rows, SELECTION, RatingMethod(), level or None)]
+    return shown_board(pl.DataFrame(board, infer_schema_length=None), SELECTION), rated.height
 
 
 def _in_slice(name: str) -> pl.Expr:

@@ -55,6 +55,8 @@ def points_script(points: pl.DataFrame, chosen: pl.Series, pieces: str, outliers
     middles = [_label(topic, places[numbers == topic.number]) for topic in map_topics(points)]
     data = {
         "count": points.height,
+        "low": _bounds(points).low,
+        "extent": _bounds(points).extent,
         "places": _base64(places.astype(np.uint16)),
         "topics": _base64(numbers),
         "chosen": _base64(chosen.to_numpy().astype(np.uint8)),
@@ -81,13 +83,24 @@ def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], 
     return f"explorePiece({number}, {_json(shown)});\n"
 
 
-def _fractions(points: pl.DataFrame) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """float64 (n, 2), 0 to 65535 along each axis, y upwards."""
+class _Bounds(NamedTuple):
+    """Where the map begins on both axes, and how long it is."""
+
+    low: list[float]
+    extent: list[float]
+
+
+def _bounds(points: pl.DataFrame) -> _Bounds:
     places = points.select("x", "y").to_numpy().astype(np.float64)
     if not len(places):
-        return places
+        return _Bounds([0.0, 0.0], [1.0, 1.0])
     low = places.min(axis=0)
-    extent = np.maximum(places.max(axis=0) - low, 1e-9)
+    return _Bounds(low.tolist(), np.maximum(places.max(axis=0) - low, 1e-9).tolist())
+
+
+def _fractions(points: pl.DataFrame) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """float64 (n, 2), 0 to 65535 along each axis, y upwards."""
+    places, (low, extent) = points.select("x", "y").to_numpy().astype(np.float64), _bounds(points)
     return np.asarray(np.round((places - low) / extent * 65535), np.float64)
 
 

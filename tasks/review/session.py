@@ -65,7 +65,7 @@ class ReviewSession:
         with self._lock:
             seen = [self.store.read_bytes(f"tables/{table}/parts.json") for table in queue.tables]
             if name not in self._items or self._items[name][0] != seen:
-                found = {item_key(name, item.item_id): item for item in queue.waiting(self.store)}
+                found = {item_key(name, item.item_id): item for item in queue.selected(self.store)}
                 self._items[name] = seen, found
             return self._items[name][1]
 

@@ -59,7 +59,7 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
     lines, image_ids = list[dict[str, str]](), set[str]()
     quarantined = set(store.read("quarantine", ["key"])["key"])
     for queue in queues:
-        items = [item for item in queue.waiting(store) if item.conversation_id not in quarantined]
+        items = [item for item in queue.selected(store) if item.conversation_id not in quarantined]
         listed = queue.listed(store, items)
         for item in items:
             beside = listed.get(item.item_id, Listed())

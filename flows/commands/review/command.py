@@ -9,7 +9,7 @@ import typer
 
 from flows.commands.options import AGREEMENT_BOOTSTRAPS, BootstrapsOption, JsonOption, existing, takes
 from flows.commands.pages import NoBrowserOption, PortOption, serve
-from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, queues_of
+from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, only_among, queues_of
 from flows.commands.tables import note
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
@@ -28,6 +28,14 @@ _DRAWN = ("store", "sample", "per_pair", "bench", "tuples", "language", "slice",
 _SHARED = ("store", "providers")
 """Settings that `curate.yaml` gives."""
 KindArgument = Annotated[str, typer.Argument(help=f"What is asked: {_KINDS}.")]
+AmongOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--among",
+        metavar="FILE",
+        help="CSV with a column id, such as the explorer's selection.csv: ask only about these.",
+    ),
+]
 ReviewerOption = Annotated[str, typer.Option("--reviewer", help="Who gave the verdicts that name nobody.")]
 
 
@@ -39,6 +47,7 @@ def out(
         Path | None,
         typer.Option("--out", help="New folder for sheet.csv and images/.", show_default="the sheet alone, on stdout"),
     ] = None,
+    among: AmongOption = None,
     unmasked: Annotated[
         bool, typer.Option("--unmasked", help="Alarms with the personal data and the images that they are about.")
     ] = False,
@@ -50,6 +59,7 @@ def out(
 
     opened = existing(wanted.store)
     queues = queues_of([kind], wanted)
+    only_among(queues, among)
     if unmasked:
         add_audit_entry(opened, Audited.LOOKED, {"sheets": 1})
     if folder is None:
@@ -181,6 +191,7 @@ def serve_pages(
         list[str] | None, typer.Argument(help=f"What is asked: {_KINDS}.", show_default=", ".join(OF_EVERY_STORE))
     ] = None,
     reviewer: ReviewerOption = "",
+    among: AmongOption = None,
     port: PortOption = None,
     no_browser: NoBrowserOption = False,
 ) -> None:
@@ -189,6 +200,7 @@ def serve_pages(
 
     opened = existing(wanted.store)
     queues = queues_of(kinds or OF_EVERY_STORE, wanted)
+    only_among(queues, among)
     _serve(opened, queues, reviewer_name(reviewer), port, not no_browser)
 
 
@@ -201,7 +213,7 @@ def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int
     session = ReviewSession(store, queues, figures_of)
     session.take_in(at_once=False)
     try:
-        source = explorer_here().of_store(store, PRODUCTS)
+        source = explorer_here().of_store(store, PRODUCTS, dict)
         serve(source, None, port, browse, [lambda port: review_routes(session, port, name)])
     except Gone as gone:
         raise BadInput(f"{store.root!r} cannot be shown: {gone}") from None

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from flows.commands.options import existing
 from flows.products import PRODUCTS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 from tasks.product import ResultsAsked, ReviewKind
+from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from tasks.review.session import Figures
@@ -86,6 +90,28 @@ def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
         if kind not in KINDS:
             raise BadInput(f"kind {known_values(kind, KINDS)}")
     return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].make_queues(wanted)]
+
+
+def only_among(queues: "Sequence[ReviewQueue]", file: Path | None) -> None:
+    """Ask about the conversations and battles of a CSV file alone, such as the explorer's selection.csv.
+
+    Raises BadInput for a file that cannot be read or has no column `id`, and where none of its ids is of an item.
+    """
+    if file is None:
+        return
+    try:
+        rows = pl.read_csv(file, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise BadInput(
+            f"--among {str(file)!r} cannot be read as CSV ({type(error).__name__}); give a file with a column `id`, "
+            "such as the selection.csv of `curate view`"
+        ) from None
+    if "id" not in rows.columns:
+        columns = ", ".join(one_line(name, 40) for name in rows.columns[:10])
+        raise BadInput(f"--among {str(file)!r} lacks a column `id`; its columns are {columns}")
+    ids = frozenset(rows["id"].drop_nulls().str.strip_prefix("'"))
+    for queue in queues:
+        queue.among = ids
 
 
 def figures_of(store: "Store") -> "Figures":

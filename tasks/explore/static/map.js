@@ -7,6 +7,7 @@
   ];
   const GREY = [150, 156, 153];
   const SIZE = 1000;
+  const CONTROLLER = { keyboard: true, doubleClickZoom: true };
   const pieces = new Map();
   let map = null;
   let outliersShown = true;
@@ -24,6 +25,7 @@
     if (!holder) return;
     if (!hasWebGL()) {
       holder.hidden = true;
+      document.querySelector(".tools").hidden = true;
       element("no-map").hidden = false;
       return;
     }
@@ -34,7 +36,7 @@
       parent: holder,
       views: new deck.OrthographicView({ flipY: false }),
       initialViewState: { target: [SIZE * data.width / 2, SIZE * data.height / 2, 0], zoom: zoomToFit(holder, data), minZoom: -3, maxZoom: 8 },
-      controller: { keyboard: true, doubleClickZoom: true },
+      controller: CONTROLLER,
       pickingRadius: 6,
       onHover: hovered,
       onClick: opened,
@@ -53,10 +55,29 @@
       map.deck.setProps({ layers: layers() });
     });
     window.exploreMap = {
+      hold: (still) => map.deck.setProps({ controller: still ? false : CONTROLLER }),
+      place: ([x, y]) => {
+        const [across, up] = map.deck.getViewports()[0].unproject([x, y]);
+        const { low, extent, width, height } = map.data;
+        return [low[0] + across / (width * SIZE) * extent[0], low[1] + up / (height * SIZE) * extent[1]];
+      },
+      among: (corners) => {
+        const { low, extent, count } = map.data;
+        const asked = map.asked || (map.asked = map.chosen);
+        map.chosen = new Uint8Array(count);
+        let chosen = 0;
+        for (let row = 0; row < count; row += 1) {
+          const x = low[0] + map.places[2 * row] / 65535 * extent[0], y = low[1] + map.places[2 * row + 1] / 65535 * extent[1];
+          if (asked[row] && window.exploreLasso.inside(x, y, corners)) { map.chosen[row] = 1; chosen += 1; }
+        }
+        map.deck.setProps({ layers: layers() });
+        return chosen;
+      },
       choose: (chosen) => { map.chosen = chosen; map.deck.setProps({ layers: layers() }); },
       shown: () => drawn().length,
     };
     if (window.exploreChosen) window.exploreMap.choose(window.exploreChosen());
+    window.exploreLasso.start();
   };
 
   function hasWebGL() {
@@ -94,7 +115,8 @@
       at[2 * n] = map.places[2 * row] / 65535 * width * SIZE;
       at[2 * n + 1] = map.places[2 * row + 1] / 65535 * height * SIZE;
       const topic = map.topics[row];
-      colour.set(topic < 0 ? [...GREY, 110] : [...COLOURS[topic % 12], 190], 4 * n);
+      colour.set(topic < 0 ? GREY : COLOURS[topic % 12], 4 * n);
+      colour[4 * n + 3] = topic < 0 ? 110 : 190;
     });
     return [
       new deck.ScatterplotLayer({

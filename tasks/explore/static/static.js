@@ -5,6 +5,7 @@
   const VOTES = { model_a: "left preferred", model_b: "right preferred", tie: "tie", tie_bothbad: "both bad" };
   let data = null;
 
+  const { inside, cornersOf } = window.exploreLasso;
   const make = (name, className, text) => {
     const made = document.createElement(name);
     if (className) made.className = className;
@@ -32,6 +33,8 @@
     const found = new Map();
     const search = (asked.get("q") || "").trim().toLowerCase();
     if (search) found.set("q", data.cards.map((card) => card[6].includes(search)));
+    const area = asked.get("area") ? cornersOf(asked.get("area")) : [];
+    if (area.length > 2) found.set("area", data.cards.map((card) => card[5] && inside(card[7], card[8], area)));
     for (const facet of data.facets) {
       const wanted = asked.getAll(facet.name).map((value) => facet.values.indexOf(value));
       if (wanted.length) found.set(facet.name, facet.rows.map((values) => values.some((value) => wanted.includes(value))));
@@ -127,11 +130,16 @@
   function drawChips(asked) {
     document.querySelectorAll(".chips").forEach((old) => old.remove());
     const chosen = data.facets.flatMap((facet) => asked.getAll(facet.name).map((value) => [facet.name, value, facet.title]));
-    if (!chosen.length) return;
+    if (!chosen.length && !asked.get("area")) return;
     const chips = make("p", "chips");
     for (const [name, value, title] of chosen) {
       const link = make("a", "", `${title} ${worded(name, value)} ×`.slice(0, 120));
       link.href = address((next) => toggled(next, name, value));
+      chips.append(link);
+    }
+    if (asked.get("area")) {
+      const link = make("a", "", "area of the map ×");
+      link.href = address((next) => next.delete("area"));
       chips.append(link);
     }
     const clear = make("a", "clear", "Clear all");
@@ -152,6 +160,12 @@
     if (total) total.textContent = rows.length.toLocaleString("en");
     const kind = data.facets.find((facet) => facet.name === "kind"), kinds = document.getElementById("kinds");
     if (kinds) kinds.textContent = kind.values.map((value, n) => [value, rows.filter((row) => kind.rows[row][0] === n).length]).filter(([, n]) => n).sort((a, b) => b[1] - a[1]).map(([value, n]) => `${n.toLocaleString("en")} ${value}${n === 1 ? "" : "s"}`).join(", ");
+    const selection = document.getElementById("selection");
+    if (selection) {
+      selection.hidden = !String(asked);
+      document.getElementById("selected").textContent = rows.length.toLocaleString("en");
+      selection.querySelectorAll("a").forEach((link) => { link.hash = String(asked); });
+    }
     const search = document.querySelector(".search input[type=search]");
     if (search && document.activeElement !== search) search.value = asked.get("q") || "";
     window.exploreChosen = () => Uint8Array.from(data.cards.map((card, row) => [card[5], mask[row]]).filter(([placed]) => placed), ([, chosen]) => Number(chosen));

@@ -141,6 +141,75 @@ def test_the_map_is_drawn_named_and_hovered(tab, served):
     keep(tab.page, "map")
 
 
+def _drawn_around(page) -> None:
+    """Draw a line around the whole map."""
+    box = page.locator("#map").bounding_box()
+    page.click("#lasso")
+    corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99)]
+    page.mouse.move(box["x"] + 4, box["y"] + 4)
+    page.mouse.down()
+    for across, down in corners:
+        page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=4)
+    page.mouse.up()
+
+
+@pytest.mark.parametrize("tab", [LAPTOP, PHONE_IN_THE_DARK], indirect=True, ids=["laptop", "390 px, dark"])
+def test_what_is_drawn_on_the_map_is_a_link_to_the_same_items(tab, served):
+    tab.page.goto(f"{served[0]}/topics")
+    tab.page.wait_for_selector("#map[data-ready]")
+    every = tab.page.inner_text("#total")
+    assert tab.page.locator("#selection").is_hidden()
+    _drawn_around(tab.page)
+    tab.page.wait_for_selector("#selection:visible")
+    assert tab.page.inner_text("#selected") == every
+    keep(tab.page, f"lasso-{tab.page.evaluate('innerWidth')}")
+    assert "area=" in tab.page.url
+    tab.page.click("#selection a >> text=open")
+    tab.page.wait_for_selector(".chips >> text=area of the map")
+    assert tab.page.inner_text("#total") == every
+
+
+def test_part_of_the_map_selects_what_the_server_selects(tab, served):
+    tab.page.goto(f"{served[0]}/topics")
+    tab.page.wait_for_selector("#map[data-ready]")
+    every = int(tab.page.inner_text("#total"))
+    box = tab.page.locator("#map").bounding_box()
+    tab.page.click("#lasso")
+    tab.page.mouse.move(box["x"] + 3, box["y"] + 3)
+    tab.page.mouse.down()
+    for across, down in [(0.6, 0.01), (0.3, 0.99), (0.01, 0.99)]:
+        tab.page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=30)
+    tab.page.mouse.up()
+    tab.page.wait_for_selector("#selection:visible")
+    chosen = int(tab.page.inner_text("#selected"))
+    assert 0 < chosen < every
+    tab.page.reload()
+    assert int(tab.page.inner_text("#total")) == chosen
+
+
+def test_by_keyboard_what_is_in_view_is_selected(tab, served):
+    tab.page.goto(f"{served[0]}/topics")
+    tab.page.wait_for_selector("#map[data-ready]")
+    tab.page.focus("#in-view")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("#selection:visible")
+    assert tab.page.inner_text("#selected") == tab.page.inner_text("#total")
+
+
+@pytest.mark.parametrize("tab", [{}, PHONE_IN_THE_DARK], indirect=True, ids=["wide", "390 px, dark"])
+def test_a_question_in_sql_is_typed_and_its_items_are_selected(tab, served):
+    tab.page.goto(f"{served[0]}/sql")
+    tab.page.fill("textarea", "SELECT conversation_id, model FROM conversations WHERE conversation_id < 'c5'")
+    tab.page.click("form.sql button")
+    tab.page.wait_for_selector(".answer tbody tr")
+    rows = tab.page.locator(".answer tbody tr").count()
+    keep(tab.page, f"sql-{tab.page.evaluate('innerWidth')}")
+    tab.sound()
+    tab.page.click("text=Select the items of all rows")
+    tab.page.wait_for_selector(".chips")
+    assert 0 < int(tab.page.inner_text("#total")) <= rows
+
+
 def test_without_webgl_the_table_of_topics_stands_alone(tab, served):
     address, _ = served
     tab.page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
@@ -192,6 +261,12 @@ def test_an_export_opens_from_a_disk(chromium, of_release, tmp_path):
     assert tab.page.inner_text("#total") == str(shown) and f"of {shown} items on the map" in tab.page.inner_text("h1")
     tab.page.click("#outliers")
     assert tab.page.evaluate("window.exploreMap.shown()") < shown
+    _drawn_around(tab.page)
+    tab.page.wait_for_selector("#selection:visible")
+    assert tab.page.inner_text("#selected") == str(shown)
+    tab.page.click("#selection a >> text=open")
+    tab.page.wait_for_selector(".chips >> text=area of the map")
+    assert tab.page.inner_text("#total") == str(shown)
     tab.sound()
     keep(tab.page, "export-map")
     context.close()

@@ -286,3 +286,29 @@ def test_raters_who_miss_known_answers_are_left_out(sheet, curate, tmp_path):
 )
 def test_a_command_that_cannot_be_used_is_one_line(asking, refused, arguments, told):
     assert told in refused("review", *arguments, "--store", asking("battles").root)
+
+
+def test_a_sheet_asks_only_about_the_ids_of_a_file(asking, curate, tmp_path):
+    store = asking("held")
+
+    def lines(*options):
+        code, printed, err = curate("review", "out", "held", "--store", store.root, *options)
+        assert code == 0, err
+        return list(csv.DictReader(printed.splitlines()))
+
+    every = lines()
+    file = tmp_path / "selection.csv"
+    file.write_text(f"kind,id\nconversation,{every[0]['item']}\nconversation,unknown\n")
+    assert len(every) > 1 and lines("--among", file) == every[:1]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("kind,name\na,b\n", "lacks a column `id`; its columns are kind, name"), (None, "cannot be read as CSV")],
+)
+def test_a_file_without_ids_is_refused_in_one_line(asking, curate, tmp_path, content, says):
+    file = tmp_path / "selection.csv"
+    if content:
+        file.write_text(content)
+    code, _, err = curate("review", "out", "held", "--store", asking("held").root, "--among", file)
+    assert code == 2 and says in err and len(err.strip().splitlines()) == 1
