@@ -22,6 +22,7 @@ from tasks.release.build import (
     CARD,
     CITATION,
     CROISSANT,
+    DATA,
     MANIFEST,
     MANIFEST_DIGITS,
     SITE,
@@ -160,7 +161,7 @@ def _of_config(names: set[str], config: str) -> dict[str, str]:
     """Path in the repository -> file of the release, for one configuration; battle has what is for all."""
     own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
     shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
-    about = {name: name for name in (CARD, MANIFEST, CROISSANT, CITATION) if name in names}
+    about = {name: name for name in (CARD, MANIFEST, CROISSANT, CITATION, DATA) if name in names}
     return dict(sorted((own | shared | about).items()))
 
 

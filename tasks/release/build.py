@@ -32,14 +32,14 @@ MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
 """Marks a release whose data a takedown removed; it is beside the manifest."""
 CARD = "README.md"
-CROISSANT, CITATION = "croissant.json", "CITATION.cff"
+CROISSANT, CITATION, DATA = "croissant.json", "CITATION.cff", "DATA.md"
 MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
     "|".join(
         [
             *table_paths(),
-            *map(re.escape, [*RUNNERS, CARD, CROISSANT, CITATION, MANIFEST]),
+            *map(re.escape, [*RUNNERS, CARD, CROISSANT, CITATION, DATA, MANIFEST]),
             r"leaderboard/certificate\.(?:json|html)",
             r"report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)",
         ]

@@ -21,6 +21,7 @@ from tasks.release.checks.boards import CHECKED_VOTES, FRAGILE, unlike_votes
 from tasks.release.citation import CITED
 from tasks.release.contents import READ_ERRORS, forbidden_data, sound_groups, wrong_texts
 from tasks.release.croissant import DESCRIBED
+from tasks.release.data_page import DATA_PAGE
 from tasks.release.dataset_card import ROW_FIGURES
 from tasks.release.registered import (
     RUNNERS,
@@ -303,5 +304,6 @@ CORE_PARTS = (
     *ROW_FIGURES,
     DESCRIBED,
     CITED,
+    DATA_PAGE,
 )
 """The parts that every release has."""

@@ -5,7 +5,6 @@ rows are as coarse as the policy's `linkage` says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import yaml
 
 from schemas.policy import Linkage, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
-from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, is_benchmark_alone, read_released
 from tasks.release.shards import shard_files
@@ -203,10 +201,7 @@ def dataset_card(
         statistics=[(dataset_name(config), *statistics[config]) for config in schemas if config in statistics],
         bench=bench,
         sections=sections,
-        schemas={name: described_columns(row) for name, row in schemas.items()},
-        parts={
-            row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, schemas.values())))
-        },
+        schemas=[*schemas],
         removed=[
             (f"{outcome}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400))
             for outcome, reason, lines in funnel.reasons()

@@ -25,6 +25,7 @@ from matplotlib.ticker import MaxNLocator
 
 from schemas.run import Funnel
 from tasks.runtime.untrusted import csv_cell, one_file, one_line
+from tasks.storage.records import REPEATS
 
 LABEL_CHARACTERS = 52
 WIDTH = 633.6
@@ -175,6 +176,8 @@ def text_width(text: str) -> float:
     return float(text_to_path.get_text_width_height_descent(_NO_DEJAVU.sub("W", text), font, ismath=False)[0])
 
 
+NO_VALUE = "–"
+"""Text in place of a figure that there is not."""
 ROWS_MAX, OPEN_ROWS_MAX = 200, 12
 """Most rows of a table on the page, and of one that is shown without a click."""
 SECTIONS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("sections.yaml").read_text("utf-8"))
@@ -259,13 +262,111 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
     (folder / "index.html").write_text(report_page(sections, **shown, **about), encoding="utf-8")
 
 
+@dataclass(frozen=True)
+class Decisive:
+    """One of the figures at the start of the page, by which one decides whether to publish."""
+
+    question: str
+    value: str
+    about: str
+    """The unit of the value in a few words, or why there is none."""
+    key: str = ""
+    """The section that says more; empty without one."""
+
+
+def decisive_figures(
+    sections: Sequence[ShownPart], funnel: Funnel, numbers: Mapping[str, int], embedded: Sequence[str]
+) -> list[Decisive]:
+    """The ten figures of the start, from what the page shows below: `curate verify` makes them again from there."""
+    tables = {each.key: _rows_by_name(each) for each in sections}
+
+    def figure(question: str, key: str, value: str, about: str, missing: str) -> Decisive:
+        """A figure that rests on a section; without a value it says what is `missing`."""
+        words = about if value != NO_VALUE else missing
+        return Decisive(question, value, " ".join(words.split()), key if key in tables else "")
+
+    # Lines that repeat others say nothing of the data.
+    removed = next((row for row in tables.get("removed", ()) if row.get("reason") not in REPEATS), {})
+    board = _first(tables, "leaderboard_overall")
+    suspects = _first(tables, "vote_checks", check="suspects").get("votes", NO_VALUE)
+    lighter = _first(tables, "vote_checks", check="not_in_full").get("votes", NO_VALUE)
+    contest = _first(tables, "fragility", slice="overall", contest="first_place").get("removed", NO_VALUE)
+    # Findings that people reviewed, the least precise first.
+    precisions = [(number, row) for row in tables.get("detector_precision", ())
+                  if (number := _number(row.get("precision", ""))) is not None]  # fmt: skip
+    lowest = min(precisions, key=lambda pair: pair[0])[1] if precisions else {}
+    replaced = [_number(row.get("replaced", "")) or 0 for row in tables.get("redactions", ())]
+    kept = f"{100 * funnel.kept / funnel.lines:.1f} %" if funnel.lines else NO_VALUE
+    released = f"{numbers.get('conversations', 0):,} + {numbers.get('battles', 0):,}"
+    return [
+        Decisive("Does a stand-in measure anything?", f"{len(embedded):,}", "stand-ins; publishing asks for 0"),
+        figure("How much of the logs is kept?", "removed", kept, f"of {funnel.lines:,}", "nothing came in"),
+        figure(
+            "What removed most?", "removed", removed.get("reason", NO_VALUE), f"{removed.get('lines')} lines",
+            "nothing was removed",
+        ),
+        figure("How much is released?", "days", released, "conversations + battles", ""),
+        figure(
+            "What was redacted?", "redactions", f"{sum(replaced):,.0f}" if replaced else NO_VALUE,
+            "places in texts and images", "nothing; the policy may drop instead",
+        ),
+        figure(
+            "Do people confirm the detectors?", "detector_precision", lowest.get("precision", NO_VALUE),
+            f"lowest precision, of {lowest.get('type')}", "nobody reviewed what they found",
+        ),
+        figure(
+            "Do votes look wrong?", "vote_checks", suspects, f"votes of suspects; {lighter} votes not in full",
+            "it was not checked",
+        ),
+        figure(
+            "How few votes change the first place?", "fragility", contest, "votes removed, the fewest found",
+            "it was not computed, or no removal was found",
+        ),
+        figure(
+            "Which model is first?", "leaderboard_overall", board.get("model", NO_VALUE),
+            f"{board.get('battles')} battles, {board.get('flags') or 'no flags'}", "there is no board",
+        ),
+        figure(
+            "How many prompts fit no topic?", "topics", _outliers(tables.get("topics", ())), "of those with a place",
+            "there are no topics",
+        ),
+    ]  # fmt: skip
+
+
+def _rows_by_name(section: ShownPart) -> list[dict[str, str]]:
+    """The rows that the page shows of a section, as column -> cell; columns are named with spaces."""
+    names = [name for name, _ in section.columns]
+    return [dict(zip(names, row, strict=False)) for row in section.rows]
+
+
+def _first(tables: Mapping[str, Sequence[Mapping[str, str]]], key: str, **cells: str) -> Mapping[str, str]:
+    """The first row of a table that has these cells; empty without one."""
+    return next((row for row in tables.get(key, ()) if all(row.get(name) == cell for name, cell in cells.items())), {})
+
+
+def _number(cell: str) -> float | None:
+    """The number in a cell; None for any other text."""
+    try:
+        return float(cell.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _outliers(rows: Sequence[Mapping[str, str]]) -> str:
+    """The share of documents in topic -1, of those in the rows; – without any."""
+    documents = [_number(row.get("documents", "")) or 0 for row in rows]
+    outliers = sum(count for row, count in zip(rows, documents, strict=True) if row.get("topic") == "-1")
+    return f"{100 * outliers / sum(documents):.1f} %" if sum(documents) else NO_VALUE
+
+
 def report_page(sections: Sequence[ShownPart], **shown: Any) -> str:
     """index.html. `shown` has what `Content` has beside its parts, and what `write_report` takes."""
+    figures = decisive_figures(sections, shown["funnel"], shown["numbers"], shown["embedded"])
     groups: dict[str, list[ShownPart]] = {}
     for each in sections:
         groups.setdefault(SECTIONS[each.key]["group"], []).append(each)
     here = Path(__file__).parent
-    return one_file(here / "page.html", {}, [here / "report.css"], groups=groups, **shown)
+    return one_file(here / "page.html", {}, [here / "report.css"], groups=groups, figures=figures, **shown)
 
 
 def _write_table(section: Part, folder: Path) -> None:

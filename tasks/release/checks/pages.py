@@ -180,7 +180,7 @@ class _Page(HTMLParser):
             if values["id"] in self._shown.sections:
                 raise _Odd(f"has a section twice: {one_line(values['id'], 40)!r}")
             self._section = self._shown.sections[values["id"]] = PageSection()
-        elif tag == "th":
+        elif tag == "th" and "section" in self._inside:
             self._section.numeric.append(values.get("class") == "n")
 
     def _raw(self, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
@@ -199,6 +199,8 @@ class _Page(HTMLParser):
     def _closed(self, tag: str, text: str) -> None:
         """Keep the text of an element that ends."""
         within, section = "section" in self._inside, self._section
+        if tag in ("th", "td", "tr", "thead") and not within:  # the figures of the start, which are made again
+            return
         if tag in ("th", "td"):
             self._row.append(text)
         elif tag == "tr":
@@ -207,9 +209,9 @@ class _Page(HTMLParser):
         elif tag == "thead":
             section.columns = [name for row in section.rows for name in row]
             section.rows = []
-        elif tag == "summary":
+        elif tag == "summary" and within:
             section.summary = text
-        elif tag == "h2":
+        elif tag == "h2" and within:
             section.title = text
         elif tag == "p":
             (section if within else self._shown).paragraphs.append(text)

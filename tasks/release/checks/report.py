@@ -16,7 +16,7 @@ from polars.testing import assert_series_equal
 
 from schemas.policy import Policy
 from schemas.run import Funnel
-from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, STYLE_SINCE, tables_of_votes
+from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, tables_of_votes
 from tasks.release.checks.pages import FIGURES, REPORT, PageSection, ShownReport, read_pages
 from tasks.release.registered import OpenRelease, is_benchmark_alone
 from tasks.runtime.untrusted import csv_cell, one_line
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TABLES = "report/tables"
 _WARNING = "Not for publishing: measured with embedded stand-ins ("
 _WITHHELD = re.compile(r"not released: (?P<conversations>[\d,]+) conversations, .* and (?P<battles>[\d,]+) battles")
-MADE_AGAIN_SINCE = STYLE_SINCE
+MADE_AGAIN_SINCE = 11
 """Reports and cards of an earlier layout have other sections, words and ranks; a report is compared with its tables."""
 _LINES, _ITEMS = "log lines", "items"
 """Names of the input of a release at the head of the page; the second is that of a benchmark alone."""

@@ -82,15 +82,16 @@ def test_datasets_loads_every_configuration_that_a_card_names_and_no_other_is_na
     for name in named:
         rows = load_dataset(str(made), name, split="train", cache_dir=cache)
         assert len(rows) == manifest_of(made)["counts"][name] > 0
-        assert f"### {name}\n" in told
+        assert f"### {name}\n" in (made / "DATA.md").read_text(encoding="utf-8")
     assert load_dataset(str(made), split="train", cache_dir=cache).info.config_name == named[0]
     left_out = set(CONFIGS) - set(named)
-    prose = told.split("## Versions of the signals")[0].replace("are not in `chat`", "")
+    prose = told.replace("are not in `chat`", "")
     assert not [name for name in left_out if f"`{name}`" in prose or f"### {name}" in prose]
     assert problems_of(made) == []
 
 
-def test_statistics_are_those_of_the_files_and_columns_say_whether_they_may_be_null(card, data):
+def test_statistics_are_those_of_the_files_and_columns_say_whether_they_may_be_null(card, data, release):
+    columns = (release / "DATA.md").read_text(encoding="utf-8")
     chat, battle = data["chat"], data["battle"]
     expected = {
         "**this release, chat**": _counted(chat, [chat["model"]], chat["user_id"], [chat["conversation"]]),
@@ -104,10 +105,10 @@ def test_statistics_are_those_of_the_files_and_columns_say_whether_they_may_be_n
     shown = {name: cells for name, *cells in _table(card, "| dataset |")}
     assert {name: [*shown[name][:7], shown[name][-1]] for name in expected} == expected
     assert [len(cells) for cells in shown.values()] == [10] * 7
-    kinds = {name: kind for name, kind, _ in _table(card, "### chat")}
+    kinds = {name: kind for name, kind, _ in _table(columns, "### chat")}
     assert (kinds["user_id"], kinds["model"], kinds["tstamp"]) == ("string or null", "string", "double or null")
     for config, frame in data.items():
-        kinds = {name: kind for name, kind, _ in _table(card, f"### {config}")}
+        kinds = {name: kind for name, kind, _ in _table(columns, f"### {config}")}
         assert all(kinds[column.name].endswith(" or null") for column in frame if column.null_count())
     for row in CONFIGS.values():
         for each in (row, *inner_rows(row)):
@@ -219,14 +220,14 @@ def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
 
 
 def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, release):
-    manifest = manifest_of(release)
+    manifest, page = manifest_of(release), (release / "DATA.md").read_text(encoding="utf-8")
     assert "**Built with embedded stand-ins**" in card
     assert list(manifest["embedded_figures"]) == manifest["embedded_providers"]
     for name, lines in manifest["embedded_figures"].items():
         assert lines, name
         for line in lines:
-            assert f"\n| {name} | {line['what']} | {line['made_with']} | {line['unseen']} |\n" in card
-    assert all(f"\n* `{tag}` is {says}.\n" in card for tag, says in manifest["limited_tags"].items())
+            assert f"\n| {name} | {line['what']} | {line['made_with']} | {line['unseen']} |\n" in page
+    assert all(f"\n* `{tag}` is {says}.\n" in page for tag, says in manifest["limited_tags"].items())
     assert manifest["limited_tags"] == KnownTags().limited
 
 

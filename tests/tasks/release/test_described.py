@@ -15,7 +15,7 @@ from flows.products import problems_of
 from schemas.policy import policy_hash
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.release.build import CITATION, CROISSANT
+from tasks.release.build import CITATION, CROISSANT, DATA
 from tasks.release.citation import citation
 from tasks.release.croissant import croissant, croissant_of_config
 from tasks.release.dataset_card import funnel_line, split_card
@@ -177,10 +177,10 @@ def test_a_citation_has_the_keys_of_its_format(release):
     assert "license" not in yaml.safe_load(citation(_manifest(release, licence="odc-by")))  # none of SPDX
 
 
-@pytest.mark.parametrize("name", [CROISSANT, CITATION])
-def test_a_changed_or_missing_file_is_found(own_release, name):
+@pytest.mark.parametrize(("name", "word"), [(CROISSANT, "2024"), (CITATION, "2024"), (DATA, "Columns")])
+def test_a_changed_or_missing_file_is_found(own_release, name, word):
     text = (own_release / name).read_text("utf-8")
-    (own_release / name).write_text(text.replace("2024", "2023", 1))
+    (own_release / name).write_text(text.replace(word, "2023", 1))
     reseal(own_release, restate=False)
     assert problems_of(own_release) == [f"{name}: not what the manifest says"]
     (own_release / name).unlink()

@@ -16,7 +16,7 @@ import pytest
 
 from schemas.run import Funnel
 from tasks.report.figures import bars
-from tasks.report.page import ROWS_MAX, Content, Part, write_report
+from tasks.report.page import ROWS_MAX, Content, Part, ShownPart, decisive_figures, write_report
 from tasks.runtime.untrusted import one_line
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
 
@@ -188,3 +188,62 @@ def test_every_figure_is_exported_for_print_with_its_table_and_the_same_bytes_tw
     once, again = (bars({"a": 1, "b": 2}, "rows").pdf() for _ in range(2))
     assert once == again and once[1] is False and bars({"日本": 1}, "rows").pdf()[1] is True, "boxes are told"
     assert "exists already" in refused(*arguments)
+
+
+def _section(key, names, *rows):
+    """A section with a table of texts."""
+    return ShownPart(key, key, "", len(rows), b"", [(name, False) for name in names], rows)
+
+
+def _start(*sections, numbers=None, embedded=()):
+    """Question -> value and words of the start of a page."""
+    counts = {"dropped": 40, "rejected": 10, "dropped_by": {"face": 40}, "rejected_by": {"not_json": 10}}
+    funnel = Funnel(lines=200, kept=150, **counts)
+    figures = decisive_figures(sections, funnel, numbers or {}, embedded)
+    return {figure.question: (figure.value, figure.about) for figure in figures}
+
+
+def test_the_start_has_ten_figures_of_the_tables_below():
+    told = _start(
+        _section("removed", ["outcome", "reason", "lines"], ["dropped", "superseded", "77"], ["dropped", "face", "40"]),
+        _section("redactions", ["part", "replaced"], ["text", "1,200"], ["image", "34"]),
+        _section("detector_precision", ["type", "precision"], ["email", "0.98"], ["person", "0.7"]),
+        _section("vote_checks", ["check", "votes"], ["suspects", "12"], ["not_in_full", "3"]),
+        _section("fragility", ["slice", "contest", "removed"], ["overall", "first_place", "5"]),
+        _section("leaderboard_overall", ["model", "battles", "flags"], ["ant", "900", ""]),
+        _section("topics", ["topic", "documents"], ["-1", "25"], ["0", "75"]),
+        numbers={"conversations": 1_000, "battles": 20},
+        embedded=["faces"],
+    )
+    assert len(told) == 10
+    assert told == {
+        "Does a stand-in measure anything?": ("1", "stand-ins; publishing asks for 0"),
+        "How much of the logs is kept?": ("75.0 %", "of 200"),
+        "What removed most?": ("face", "40 lines"),
+        "How much is released?": ("1,000 + 20", "conversations + battles"),
+        "What was redacted?": ("1,234", "places in texts and images"),
+        "Do people confirm the detectors?": ("0.7", "lowest precision, of person"),
+        "Do votes look wrong?": ("12", "votes of suspects; 3 votes not in full"),
+        "How few votes change the first place?": ("5", "votes removed, the fewest found"),
+        "Which model is first?": ("ant", "900 battles, no flags"),
+        "How many prompts fit no topic?": ("25.0 %", "of those with a place"),
+    }
+
+
+def test_the_start_says_what_is_missing():
+    told = _start()
+    assert told["Do people confirm the detectors?"] == ("–", "nobody reviewed what they found")
+    assert told["Which model is first?"] == ("–", "there is no board")
+
+
+def test_tables_of_another_form_end_nothing():
+    told = _start(_section("topics", ["name"], ["x"]), _section("redactions", ["replaced"], ["many"]))
+    assert told["How many prompts fit no topic?"][0] == "–"
+
+
+def test_chapters_are_closed_and_each_has_its_sections(report):
+    html = (report / "index.html").read_text(encoding="utf-8")
+    chapters = html.split("<details>\n<summary>")[1:]
+    assert len(chapters) > 3
+    assert all(re.match(r"[\w ]+ \((\d+)\)</summary>", chapter) for chapter in chapters)
+    assert html.index("What decides whether to publish") < html.index("<section")
