@@ -41,7 +41,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
     check_settings(settings, today)
     store = Store.open(settings.store)
-    if settings.logs is not None or given_key():
+    if settings.logs is not None or settings.source is not None or given_key():
         known_key(store)
 
 
@@ -61,6 +61,10 @@ def check_settings(settings: Settings, today: date | None = None) -> None:
         files = source_files(Path(settings.logs), settings.format, settings.since, settings.until)
         requested(Path(settings.logs))
         _check_clock([file.day for file, _ in files if file.day], today or datetime.now(UTC).date())
+    if settings.source is not None:
+        from tasks.ingest.database import check_database
+
+        check_database(settings.source, settings.format)
     if settings.presets is not None:
         preset_files(Path(settings.presets))
     if settings.images is not None and not Path(settings.images).is_dir():

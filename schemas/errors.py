@@ -206,7 +206,7 @@ OPTIONS = (
     "bootstraps", "budget",
     "cluster", "config", "format", "hidden", "images", "judge",
     "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "prompts", "protocol", "provider",
-    "public", "release", "repo", "sample", "seed", "since", "slice", "store", "table",
+    "public", "release", "repo", "sample", "seed", "since", "slice", "source", "store", "table",
     "unmask", "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""

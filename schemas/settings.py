@@ -3,6 +3,7 @@
 import os
 from datetime import date
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -193,6 +194,9 @@ class Settings(Row):
     """Folder of all tables and releases, local or s3://."""
     logs: Place = None
     """Folder of raw arena logs, or of a published dataset."""
+    source: str | None = None
+    """Address of a PostgreSQL database that is read in place of logs, postgresql://USER@HOST/NAME. Its password is in
+    PGPASSWORD or ~/.pgpass, never here."""
     format: str | None = None
     """Format of the logs, such as arena-logs or lmsys-chat; by default found from names and columns. `--format list`
     prints all of them."""
@@ -303,6 +307,26 @@ class Settings(Row):
     def has_budget(self) -> bool:
         """Whether costs are limited, so that each paid service needs a price."""
         return self.budget_usd is not None or self.month_usd_max is not None
+
+    @model_validator(mode="after")
+    def _database(self) -> Self:
+        if self.source is None:
+            return self
+        if self.logs is not None:
+            raise BadInput("--logs and --source are both given, and a store is of one of them; leave one out")
+        try:
+            address = urlsplit(self.source)
+            has_password = address.password is not None
+        except ValueError:
+            raise BadInput("--source is no address; write postgresql://USER@HOST/NAME") from None
+        if has_password or "password" in address.query.lower():
+            raise BadInput(
+                "--source has a password in it, which others could read in lists of processes and in records; take it "
+                "out, and export PGPASSWORD, or write it to ~/.pgpass"
+            )
+        if address.scheme not in ("postgresql", "postgres"):
+            raise BadInput("--source is no address of a PostgreSQL database; write postgresql://USER@HOST/NAME")
+        return self
 
     @model_validator(mode="after")
     def _places_and_window(self) -> Self:

@@ -25,7 +25,8 @@ TRIED = 300
 
 
 @takes(
-    "store", "logs", "format", "images", "presets", "since", "until", "providers", "prompts", "prices", "with_answers",
+    "store", "logs", "source", "format", "images", "presets", "since", "until", "providers", "prompts", "prices",
+    "with_answers",
     "evaluate.models", "evaluate.judge", "evaluate.baseline", "evaluate.protocol", "evaluate.sample",
     "evaluate.bench", "evaluate.bench_release", "evaluate.hidden", shared=Settings.model_fields.keys() - {"evaluate"},
 )  # fmt: skip
@@ -96,7 +97,7 @@ def _estimates(settings: Settings) -> list[Estimate]:
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
         tried = f"{folder}/tried"
         prepare_engine(tried)  # before anything imports Prefect
-        if settings.logs is None:
+        if settings.logs is None and settings.source is None:
             store = existing(settings.store)
             check_before_work(settings)
             return _of(settings, store, store, tried)

@@ -45,6 +45,7 @@ _METAVARS = {
     "providers": "CAPABILITY=NAME", "config": "FILE", "accept_embedded": "NAME", "anchor_model": "MODEL=RATING",
     "since": "DAY", "until": "DAY", "models": "NAME", "logs": "DIR", "store": "DIR", "images": "DIR", "presets": "DIR",
     "prompts": "DIR", "known_hashes": "FILE", "prices": "FILE", "release": "VERSION", "judge_version": "VERSION",
+    "source": "ADDRESS",
 }  # fmt: skip
 _KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""
@@ -129,7 +130,7 @@ def _merged(
     values = settings_file.merged(values, stated)
     if "store" in needed:
         values = settings_file.with_store(values)
-    if missing := sorted(key for key in needed if not _holds(values, key)):
+    if missing := sorted(settings_file.keys_without_value(values, needed)):
         raise BadInput(f"Missing option '{option_name(missing[0])}': give it, or `{missing[0]}` in curate.yaml")
     return _made(row, values, keys)
 

@@ -16,7 +16,7 @@ from schemas.run import StageReport, Use, in_words
 from schemas.settings import Settings
 from tasks.runtime.progress import json_asked, tell
 
-_LOGS = ("logs", "store", "format", "images", "presets", "known_hashes", "since", "until", "accept_shrunk")
+_LOGS = ("logs", "source", "store", "format", "images", "presets", "known_hashes", "since", "until", "accept_shrunk")
 PAID = ("budget_usd", "prices", "batch")
 _RELEASED = ("accept_drift", "release", "bootstraps", "anchor_model", "with_answers", "judge_version")
 

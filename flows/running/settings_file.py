@@ -7,7 +7,7 @@ relative to its folder. Secrets are refused; keys of services are variables of t
 import os
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ NAME, VERSION = "curate.yaml", 1
 """Name of the file, and the value of its key `version`: raised when a key means something else."""
 OF_ONE_RUN = ("config", "accept_drift", "accept_shrunk", "release", "since", "until")
 """Keys that no file may hold, because they are about one run: an alarm that is always accepted is none."""
+_IN_PLACE_OF = {"logs": "source"}
+"""Key that must be given -> key that may be given in its place."""
 _SECRET_NAME = re.compile(r"(?:^|_)(?:api_?)?(?:key|token|secret|password|passwd|credentials?)s?$", re.I)
 _SECRET_VALUE = re.compile(
     r"(?:sk-|hf_|gh[pousr]_|xox[abprs]-)[\w-]{16,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|\w+://[^/\s:]*:[^/\s@]+@.*"
@@ -105,12 +107,24 @@ def deployed() -> dict[str, str]:
     """
     path = found(None, None) or Path(NAME)
     try:
-        missing = [key for key in ("logs", "store") if not read(path).get(key)]
+        missing = keys_without_value(read(path), ("logs", "store"))
         if missing:
             raise BadInput(f"settings file {str(path)!r}: {' and '.join(missing)} must be given for a deployment")
     except CurateError as error:
         raise SystemExit(f"prefect deploy: {error}; deploy again when it is right (docs/operating.md)") from None
     return {"config": str(path.resolve())}
+
+
+def keys_without_value(values: Mapping[str, Any], needed: Iterable[str]) -> list[str]:
+    """The needed keys, also those of sections, that have no value, nor another key in their place."""
+    keys = ((key, _IN_PLACE_OF.get(key, key)) for key in needed)
+    return [key for key, other in keys if not (_has_value(values, key) or _has_value(values, other))]
+
+
+def _has_value(values: Mapping[str, Any], key: str) -> bool:
+    section, _, name = key.rpartition(".")
+    of_section = values.get(section) or {} if section else values
+    return of_section.get(name) not in (None, "")
 
 
 def with_models(values: dict[str, Any]) -> dict[str, Any]:

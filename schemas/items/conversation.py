@@ -223,11 +223,11 @@ class LogFileRead(Row):
     """How far one log file was read. Unchanged files are skipped; appended files resume at `offset`."""
 
     source: str
-    """The file, relative to the log folder, without .gz or .zst."""
+    """The file, relative to the log folder, without .gz or .zst; or a day of a database: comparison/2026-01-05."""
     format: str
     """Name of the format adapter that read it."""
     size_bytes: int
-    """Size when it was read."""
+    """Size when it was read; of a day of a database, 2,048 for each of its records."""
     modified_ns: int
     """Modification time when it was read, nanoseconds since the epoch."""
     offset: int
@@ -237,7 +237,8 @@ class LogFileRead(Row):
     tail_lines: Int32
     """1 when an incomplete last line was read too; it is read again when the file grows."""
     end_digest: str
-    """XXH3 of the bytes before `offset`, to detect a rewritten file; empty for files that are read as a whole."""
+    """XXH3 of the bytes before `offset`, to detect a rewritten file; empty for files that are read as a whole. Of a day
+    of a database, a hash that changes with any of its records."""
 
 
 class ScrubbedFile(Row):

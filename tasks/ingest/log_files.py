@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 import pyarrow as pa
@@ -46,6 +46,51 @@ _OVERLAP = 256
 """Bytes by which the pieces of an overlong line overlap, so that no name or flag is cut in two."""
 
 
+class Stamp(NamedTuple):
+    """State of a source, by which it is known as read or as changed; fields as those of `LogFileRead`."""
+
+    size_bytes: int
+    modified_ns: int
+    version: str = ""
+    """Hash of what the source holds; empty for files, of which size and time are compared."""
+
+
+class RecordSource(Protocol):
+    """Something that holds records in an order and is read as one file: a file, or a day of a database."""
+
+    @property
+    def source(self) -> str:
+        """Name in the tables, the same in each run."""
+        ...
+
+    @property
+    def day(self) -> date | None:
+        """Day that its records are of; null where its name says none."""
+        ...
+
+    @property
+    def csam(self) -> bool:
+        """Whether the server keeps flagged conversations in it."""
+        ...
+
+    @property
+    def folder(self) -> str:
+        """Folder below which paths in its records are read; empty where there is none."""
+        ...
+
+    def stamp(self) -> Stamp:
+        """State that it has now."""
+        ...
+
+    def is_read_whole(self) -> bool:
+        """Whether it is read from its beginning when it has changed."""
+        ...
+
+    def rows(self) -> Iterator[Any]:
+        """All its records in order: raw lines or JSON as bytes, or rows of a table."""
+        ...
+
+
 @dataclass(frozen=True)
 class LogFile:
     """One file of records."""
@@ -63,21 +108,36 @@ class LogFile:
         """The folder that `source` is relative to, below which paths in rows are read."""
         return str(self.path.absolute().parents[self.source.count("/")])
 
-    @property
-    def compressed(self) -> bool:
-        """Whether the file can only be read from its beginning."""
-        return self.path.suffix in _COMPRESSED
+    def stamp(self) -> Stamp:
+        """Size and time of the file."""
+        status = self.path.stat()
+        return Stamp(status.st_size, status.st_mtime_ns)
+
+    def is_read_whole(self) -> bool:
+        """Whether the file is an archive, a table, or one JSON document."""
+        if self.path.suffix in _COMPRESSED or is_table(self.path):
+            return True
+        with open_stream(self.path) as stream:
+            return is_one_document(stream)
+
+    def rows(self) -> Iterator[Any]:
+        """All rows of a table without the bytes of its images; of another file, raw lines or JSON as bytes."""
+        if is_table(self.path):
+            yield from table_rows(self.path, image_bytes=False)
+            return
+        with open_stream(self.path) as stream:
+            yield from raw_rows(stream, raw_lines)
 
 
 class Piece(NamedTuple):
-    """Part of a file that one reader reads."""
+    """Part of a source that one reader reads."""
 
-    file: LogFile
+    file: RecordSource
     format: str
     start: int
     """First byte."""
     stop: int | None
-    """Byte after the last; null for a file that is read as a whole."""
+    """Byte after the last; null for a source that is read as a whole."""
     lines_before: int
     """Lines of the file before the piece."""
     lines: int | None
@@ -86,7 +146,7 @@ class Piece(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Bytes on disk."""
-        return self.file.path.stat().st_size if self.stop is None else self.stop - self.start
+        return self.file.stamp().size_bytes if self.stop is None else self.stop - self.start
 
 
 def log_files(folder: Path, since: date | None = None, until: date | None = None) -> list[LogFile]:
@@ -247,14 +307,6 @@ def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
             yield number, raw.rstrip(b"\r\n")
 
 
-def is_read_whole(file: LogFile) -> bool:
-    """Whether a file is read from its beginning when it has changed: an archive, a table, or one JSON document."""
-    if file.compressed or is_table(file.path):
-        return True
-    with open_stream(file.path) as stream:
-        return is_one_document(stream)
-
-
 _CSV = ".csv"
 _TABLES = (".parquet", ".arrow", ".feather", _CSV)
 _LINES = (".jsonl", ".json", ".ndjson")
@@ -300,7 +352,7 @@ def source_files(
     return [(file, format) for file in files]
 
 
-def files_in_words(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
+def files_in_words(files: Sequence[tuple[RecordSource, str]], given: str | None) -> str:
     """A message about the files and formats to read; `given` is the value of `--format`."""
     counts = Counter(name for _, name in files)
     shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))

@@ -20,7 +20,15 @@ from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, Record, Row, names_of_file, unpacked_rows
+from tasks.ingest.formats.adapter import (
+    UNEXPECTED,
+    FormatAdapter,
+    Record,
+    Row,
+    RowExcluded,
+    names_of_file,
+    unpacked_rows,
+)
 from tasks.ingest.formats.pictures import path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
@@ -29,17 +37,14 @@ from tasks.ingest.log_files import (
     PIECE_BYTES,
     LogFile,
     Piece,
-    is_table,
     lines,
     open_stream,
     raw_lines,
-    table_rows,
     without_mark,
 )
 from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.unread_parts import with_unread
-from tasks.runtime.json_rows import raw_rows
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store, frame_of
 
@@ -62,6 +67,8 @@ class LogContent:
     flagged_images: set[str] = field(default_factory=set)
     flagged_unread: set[Place] = field(default_factory=set)
     """Flagged lines that are no JSON object: their images may be named by the lines around them."""
+    excluded_conv_ids: set[str] = field(default_factory=set)
+    """Conversations of rows that their source excludes from publication."""
 
     def add_line(self, raw: bytes, place: Place, csam: bool, people: Pseudonyms, linked: LinkedImages) -> None:
         """Add one log line. `csam` says that the server keeps flagged conversations in the file."""
@@ -88,6 +95,8 @@ class LogContent:
             self._reject(place, rejected)
 
     def _reject(self, place: Place, rejected: LineRejected) -> None:
+        if isinstance(rejected, RowExcluded):
+            self.excluded_conv_ids.update(rejected.conv_ids)
         reject = Reject(source=place.source, line=place.line, reason=rejected.reason, evidence=rejected.evidence)
         self.rejects.append(reject)
 
@@ -241,6 +250,13 @@ class PartsRead(NamedTuple):
     flagged_images: set[str]
     flagged_unread: set[Place]
     """Flagged lines that are no JSON object."""
+    excluded_conv_ids: set[str]
+    """Conversations of rows that their source excludes from publication."""
+
+
+def no_parts(bytes_read: int = 0) -> PartsRead:
+    """The result of reading nothing."""
+    return PartsRead([], [], Counter(), [], bytes_read, set(), set(), set(), set())
 
 
 class PieceReader(NamedTuple):
@@ -248,7 +264,8 @@ class PieceReader(NamedTuple):
 
     store: str
     key: bytes
-    logs: Path
+    logs: Path | None
+    """Folder of the logs, beside which images may lie; null for a database."""
 
     def read(self, batch: Sequence[Piece]) -> PartsRead:
         """Read a batch and write its parts. Parsed lines have no cycles; searching them for some takes a sixth more."""
@@ -259,8 +276,9 @@ class PieceReader(NamedTuple):
             gc.enable()
 
     def _read(self, batch: Sequence[Piece]) -> PartsRead:
-        people, linked = Pseudonyms(self.key), linked_images(self.logs)
-        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set(), set())
+        people = Pseudonyms(self.key)
+        linked = linked_images(self.logs) if self.logs is not None else {}
+        result = no_parts(sum(piece.size_bytes for piece in batch))
         tables: list[pa.Table] = []
         rejects: list[Reject] = []
         waiting_bytes = 0
@@ -272,6 +290,7 @@ class PieceReader(NamedTuple):
             result.flagged_conv_ids.update(content.flagged_conv_ids)
             result.flagged_images.update(content.flagged_images)
             result.flagged_unread.update(content.flagged_unread)
+            result.excluded_conv_ids.update(content.excluded_conv_ids)
             waiting_bytes += chunk.size_bytes
             if waiting_bytes >= PART_BYTES:
                 self._write(tables, rejects, result)
@@ -322,12 +341,10 @@ def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogCont
 
 
 def _rows(piece: Piece) -> Iterator[Any]:
-    if is_table(piece.file.path):
-        yield from table_rows(piece.file.path, image_bytes=False)
+    if piece.stop is None:
+        yield from piece.file.rows()
         return
+    assert isinstance(piece.file, LogFile)  # other sources are read as a whole
     with open_stream(piece.file.path) as stream:
-        if piece.stop is None:
-            yield from raw_rows(stream, raw_lines)
-        else:
-            stream.seek(piece.start)
-            yield from islice(raw_lines(stream), piece.lines)
+        stream.seek(piece.start)
+        yield from islice(raw_lines(stream), piece.lines)

@@ -1,17 +1,19 @@
 """Reads the new bytes of a store's input into `sightings`, `rejects`, `quarantine` and `log_files`.
 
-In: the (file, format) of a log folder, and in `log_files` how far earlier runs read each. Out: those four tables.
+In: the (file, format) of a log folder, or the days of a database, which are read as files are (`database.py`); and in
+`log_files` how far earlier runs read each. Out: those four tables.
 New bytes are cut into pieces that can be read in parallel (`plan`, `batches`); a `PieceReader` writes the parts of each
 batch; `_list` lists them. A file is in one of four cases, which `changed` and `plan` tell apart:
 * unchanged, or a scrubbed copy of what was read (`scrub.py`): skipped;
 * appended to, with the hash of the old bytes as it was: read from the last offset on;
-* rewritten, an archive or a table: read from the beginning, and its earlier rows are replaced;
+* rewritten, an archive, a table or a day of a database: read from the beginning, and its earlier rows are replaced;
 * one of these, but lines are lost: left as it was read before (`shrunk.py`).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -22,12 +24,12 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead, ShrunkFile
 from schemas.items.reject import QuarantineCause
-from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, is_read_whole
+from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, RecordSource
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, quarantined, withdraw_taken_down
-from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records
+from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records, no_parts
 from tasks.ingest.scrub import is_as_read, known_copies, scrubbed_files
-from tasks.ingest.shrunk import is_read_again, lost_lines, note_shrunk
+from tasks.ingest.shrunk import is_log_there, is_read_again, lost_lines, note_shrunk
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress, tell
 from tasks.storage.keyed_ids import UNFINISHED as UNFINISHED_TAKEDOWN
@@ -50,25 +52,28 @@ class FilePlan(NamedTuple):
     pieces: list[Piece]
 
 
-def changed(files: Iterable[tuple[LogFile, str]], before: Mapping[str, LogFileRead]) -> list[tuple[LogFile, str]]:
+def changed(
+    files: Iterable[tuple[RecordSource, str]], before: Mapping[str, LogFileRead]
+) -> list[tuple[RecordSource, str]]:
     """The (file, format) whose size, time or format differ from what was read before."""
     return [(file, format_name) for file, format_name in files if not _is_unchanged(file, format_name, before)]
 
 
-def _is_unchanged(file: LogFile, format_name: str, before: Mapping[str, LogFileRead]) -> bool:
+def _is_unchanged(file: RecordSource, format_name: str, before: Mapping[str, LogFileRead]) -> bool:
     earlier = before.get(file.source)
     return is_as_read(file, earlier) and earlier is not None and earlier.format == format_name
 
 
-def plan(file: LogFile, format_name: str, earlier: LogFileRead | None) -> FilePlan:
-    """Plan the reading of a file; `earlier` says how far earlier runs read it, None if none did."""
-    status = file.path.stat()
+def plan(file: RecordSource, format_name: str, earlier: LogFileRead | None) -> FilePlan:
+    """Plan the reading of a source; `earlier` says how far earlier runs read it, None if none did."""
+    stamp = file.stamp()
     row = LogFileRead(
-        source=file.source, format=format_name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
-        offset=0, lines=0, tail_lines=0, end_digest="",
+        source=file.source, format=format_name, size_bytes=stamp.size_bytes, modified_ns=stamp.modified_ns,
+        offset=0, lines=0, tail_lines=0, end_digest=stamp.version,
     )  # fmt: skip
-    if is_read_whole(file):
+    if file.is_read_whole():
         return FilePlan(row, 0, [Piece(file, format_name, 0, None, 0, None)])
+    assert isinstance(file, LogFile)  # other sources are read as a whole
     with file.path.open("rb", buffering=0) as stream:
         digest = None
         if earlier is not None and earlier.format == format_name:
@@ -153,16 +158,24 @@ def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], worke
 
 
 def read_new(
-    store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int, accept_shrunk: bool = False
+    store: Store,
+    files: Sequence[tuple[RecordSource, str]],
+    logs: Path | None,
+    workers: int,
+    accept_shrunk: bool = False,
+    others: Set[str] = frozenset(),
 ) -> dict[str, int]:
     """Read the new lines of `files`, which are (file, format). Returns counts of files, lines and rejects.
+
+    `logs` is their folder; where there is none, `others` has the names of all sources that are there.
 
     `lines_replaced`, if any, counts the old lines of files that are read again from the beginning, and `files_shrunk`
     those that lost lines: without `accept_shrunk` they count as not read. New parts are listed last, so a killed run
     leaves the tables as they were.
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
-    if copies := known_copies([file for file, _ in files], before, scrubbed_files(store)):
+    log_files = [file for file, _ in files if isinstance(file, LogFile)]
+    if copies := known_copies(log_files, before, scrubbed_files(store)):
         before |= copies
         store.replace("log_files", frame_of(LogFileRead, before.values()))
     reader = PieceReader(store.root, store_key(store), logs)
@@ -176,7 +189,7 @@ def read_new(
             plans.append(plan(file, format_name, before.get(file.source)))
             yield plans[-1]
 
-    megabytes = sum(file.path.stat().st_size for file, _ in changed_files) // 1_000_000
+    megabytes = sum(file.stamp().size_bytes for file, _ in changed_files) // 1_000_000
     with progress("log megabytes", megabytes) as advance:
         for result in _read_batches(reader, batches(plan_one_by_one()), workers):
             results.append(result)
@@ -185,8 +198,7 @@ def read_new(
     # Flagged lines that are no JSON object: what the record around them names is flagged.
     flagged_unread = set[Place]().union(*(result.flagged_unread for result in results))
     if flagged := _names_around(changed_files, flagged_unread):
-        no_rows = PartsRead([], [], Counter(), [], 0, flagged, flagged, set())
-        results.append(no_rows)
+        results.append(no_parts()._replace(flagged_conv_ids=flagged, flagged_images=flagged))
 
     shrunk = [] if accept_shrunk else _shrunk(store, plans, results, before)
     shrunk_sources = {file.source for file in shrunk}
@@ -194,7 +206,8 @@ def read_new(
         plans = [each for each in plans if each.read.source not in shrunk_sources]
         results = [_without_files(store, result, shrunk_sources) for result in results]
     whole_sources = [file.source for file, _ in files if file.source not in shrunk_sources]
-    note_shrunk(store, logs, whole_sources, shrunk)
+    is_there = others.__contains__ if logs is None else partial(is_log_there, logs)
+    note_shrunk(store, is_there, whole_sources, shrunk)
     if plans or shrunk:  # flags in a shrunk file still count
         _list(store, plans, results, before, Tombstones(store, reader.key))
 
@@ -247,7 +260,10 @@ def _shrunk(
         return []
     all_parts = [*store.parts("sightings"), *new_parts]
     flagged = quarantined(store, all_parts, _flagged_conv_ids(results), _flagged_images(results))
-    withdrawn_conv_ids = flagged.filter(kind="conversation")["key"]
+    excluded = set[str]().union(*(result.excluded_conv_ids for result in results))
+    withdrawn_conv_ids = pl.concat(
+        [flagged.filter(kind="conversation")["key"], pl.Series(sorted(excluded), dtype=pl.String)]
+    )
     line_counts = _line_counts(results)
     plan_by_source = {each.read.source: each for each in plans}
     shrunk: dict[str, ShrunkFile] = {}
@@ -282,7 +298,7 @@ def _without_files(store: Store, result: PartsRead, sources: Set[str]) -> PartsR
     )
 
 
-def _names_around(files: Sequence[tuple[LogFile, str]], flagged_unread: Set[Place]) -> set[str]:
+def _names_around(files: Sequence[tuple[RecordSource, str]], flagged_unread: Set[Place]) -> set[str]:
     """Ids and image names in the records that flagged lines are part of, which are no JSON object themselves.
 
     Where fragments of one name nothing, all broken records count. Raises BadInput when these name nothing either,
@@ -291,7 +307,7 @@ def _names_around(files: Sequence[tuple[LogFile, str]], flagged_unread: Set[Plac
     names: set[str] = set()
     for file, _ in files:
         flagged_lines = {place.line for place in flagged_unread if place.source == file.source}
-        if not flagged_lines:
+        if not flagged_lines or not isinstance(file, LogFile):
             continue
         first_line = min(flagged_lines)
         records = list(broken_records(file))

@@ -25,7 +25,7 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead, ScrubbedFile
 from tasks.ingest.formats import ARENA_LOGS
-from tasks.ingest.log_files import PIECE_BYTES, LogFile, lines, source_files
+from tasks.ingest.log_files import PIECE_BYTES, LogFile, RecordSource, lines, source_files
 from tasks.ingest.quarantine import line_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads
 from tasks.storage.keyed_ids import keyed_address, known_key
@@ -95,10 +95,12 @@ def _day(file: LogFile) -> date:
     return file.day or datetime.fromtimestamp(file.path.stat().st_mtime, UTC).date()
 
 
-def is_as_read(file: LogFile, earlier: LogFileRead | None) -> bool:
-    """Whether a file has the size and time with which it was read."""
-    status = file.path.stat()
-    return earlier is not None and (earlier.size_bytes, earlier.modified_ns) == (status.st_size, status.st_mtime_ns)
+def is_as_read(file: RecordSource, earlier: LogFileRead | None) -> bool:
+    """Whether a source has the size, time and version with which it was read."""
+    stamp = file.stamp()
+    if earlier is None or stamp.version not in ("", earlier.end_digest):
+        return False
+    return (earlier.size_bytes, earlier.modified_ns) == (stamp.size_bytes, stamp.modified_ns)
 
 
 def scrubbed_files(store: Store) -> dict[str, ScrubbedFile]:

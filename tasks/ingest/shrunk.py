@@ -8,14 +8,14 @@ In: rows of `sightings` from earlier runs and from this one. Out: the files whos
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 import polars as pl
 
 from schemas.errors import LogsHeld
-from schemas.items.conversation import UNDATED_BEFORE, ShrunkFile
+from schemas.items.conversation import UNDATED_BEFORE, RecordType, ShrunkFile
 from tasks.storage.parts import ROWS, parts_with
 from tasks.storage.tables import Store
 
@@ -27,6 +27,8 @@ _COLUMNS = ["source", "line", "conv_id", "opening_id", "record_type", "tstamp"]
 """Columns of `sightings` that are read."""
 _SAME_RECORD = ["conv_id", "opening_id", "record_type", "stated_time"]
 """Rows of `sightings` that agree in these are of the same record, in whichever file and line it stands."""
+_VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
+_SAME_TALK = ["conv_id", "opening_id", "stated_time"]
 
 
 def is_read_again(kept_lines: Mapping[str, int]) -> pl.Expr:
@@ -69,6 +71,10 @@ def lost_lines(
         if lost.is_empty():
             break
         lost = lost.join(rows, on=_SAME_RECORD, how="anti", nulls_equal=True)
+        # A share of a dataset is a comparison on which nobody had voted: a later export may have the vote.
+        votes = rows.filter(pl.col("record_type").is_in(_VOTES))
+        voted = lost.filter(record_type=RecordType.SHARE).join(votes, on=_SAME_TALK, how="semi", nulls_equal=True)
+        lost = lost.join(voted, on=["source", "line"], how="anti")
 
     lines = lost.select("source", "line").unique()
     return lines.group_by("source").agg(lines=pl.len(), last=pl.col("line").max()).sort("source")
@@ -84,18 +90,19 @@ def _records(store: Store, part: str) -> Iterator[pl.DataFrame]:
         yield rows.with_columns(stated_time=stated_time)
 
 
-def note_shrunk(store: Store, logs: Path, whole: Sequence[str], shrunk: Sequence[ShrunkFile]) -> None:
-    """Note the shrunk files. Earlier ones stay noted, but for those that are `whole` now or not in `logs` any more."""
+def note_shrunk(
+    store: Store, is_there: Callable[[str], bool], whole: Sequence[str], shrunk: Sequence[ShrunkFile]
+) -> None:
+    """Note the shrunk files. Earlier ones stay noted, but for those that are `whole` now or not there any more."""
     looked_at = {file.source for file in shrunk} | {*whole}
-    still_shrunk = [
-        file for file in shrunk_files(store) if file.source not in looked_at and _is_there(logs, file.source)
-    ]
+    still_shrunk = [file for file in shrunk_files(store) if file.source not in looked_at and is_there(file.source)]
     if still_shrunk or shrunk or store.read_bytes(_NOTE) is not None:
         rows = [file.model_dump() for file in (*still_shrunk, *shrunk)]
         store.write_bytes(_NOTE, json.dumps(rows, indent=2).encode())
 
 
-def _is_there(logs: Path, source: str) -> bool:
+def is_log_there(logs: Path, source: str) -> bool:
+    """Whether a log file is in its folder, packed or not."""
     folder = logs if logs.is_dir() else logs.parent
     return any((folder / f"{source}{suffix}").exists() for suffix in ("", ".gz", ".zst"))
 

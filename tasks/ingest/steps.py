@@ -43,12 +43,31 @@ from tasks.storage.tables import Store, frame_of
 @step
 def read_log_lines(settings: Settings) -> StageReport:
     """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
-    store, logs = Store.open(settings.store), _log_folder(settings)
+    store = Store.open(settings.store)
+    if settings.source is not None:
+        return StageReport(stage="read_logs", counts=_read_database(settings, store), notes=_shrunk_notes(store))
+    logs = _log_folder(settings)
     files = _data_files(settings)
     tell(files_in_words(files, settings.format))
     of_people = settings.format == BENCH_ITEMS.name  # who may take items out of their file
     counts = read_new(store, files, logs, settings.workers, settings.accept_shrunk or of_people)
-    return StageReport(stage="read_logs", counts=counts, notes=[f"{file}" for file in shrunk_files(store)])
+    return StageReport(stage="read_logs", counts=counts, notes=_shrunk_notes(store))
+
+
+def _read_database(settings: Settings, store: Store) -> dict[str, int]:
+    """Read the days of the database in the window that have changed; counts as those of `read_new`."""
+    from tasks.ingest.database import database_days, days_in_window, read_days  # the driver is loaded for it alone
+
+    assert settings.source is not None
+    all_days = database_days(settings.source, settings.format)
+    days = days_in_window(all_days, settings.since, settings.until)
+    row_count = sum(each.row_count for each in days)
+    tell(f"the database has {row_count:,} rows of {len(days):,} days; days that changed since they were read are read")
+    return read_days(store, days, all_days, settings.workers, settings.accept_shrunk)
+
+
+def _shrunk_notes(store: Store) -> list[str]:
+    return [f"{file}" for file in shrunk_files(store)]
 
 
 @step
@@ -62,7 +81,8 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     listed = load_known_hashes(settings.known_hashes)
     purge_flagged(store)
     apply_lists(store, listed)
-    folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
+    beside_logs = None if settings.source is not None else find_presets(_log_folder(settings))
+    folder = Path(settings.presets) if settings.presets else beside_logs
     presets = not_held(store, preset_files(folder) if folder else [])
     # image names in the sightings, of all files or of one, as first shown: a release reads those shown together
     source = _items_file(settings)
@@ -154,17 +174,20 @@ def assemble(settings: Settings) -> StageReport:
 
 def _log_folder(settings: Settings) -> Path:
     if settings.logs is None:
-        raise BadInput("no log folder given; use --logs DIR")
+        raise BadInput("no logs are given; use --logs DIR, or --source ADDRESS of a database")
     return Path(settings.logs)
 
 
 def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:
+    """Files in which rows may hold pictures; a database has none."""
+    if settings.source is not None:
+        return []
     return source_files(_log_folder(settings), settings.format, settings.since, settings.until)
 
 
 def _image_folders(settings: Settings) -> list[Path]:
     if settings.images is None:
-        return image_folders(_log_folder(settings))
+        return [] if settings.source is not None else image_folders(_log_folder(settings))
     if not Path(settings.images).is_dir():
         raise BadInput(f"image folder {settings.images!r} does not exist or is not a folder")
     return [Path(settings.images)]

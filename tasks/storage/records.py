@@ -44,6 +44,7 @@ _PLACES = {
     "environment",
     "store",
     "logs",
+    "source",
     "images",
     "presets",
     "known_hashes",

@@ -4,12 +4,10 @@ The first run is the example of docs/operating.md.
 """
 
 import os
-import pwd
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from schemas.settings import BenchSettings, Settings
 from tasks.policy.canaries import STORE as PROBES
 from tasks.storage.tables import Store
 from tests.builders import USER_KEY
+from tests.postgres_server import PostgresServer, is_installed
 from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -80,25 +79,11 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def database() -> Iterator[str | None]:
     """A PostgreSQL server of its own, with an empty database: its address for SQLAlchemy. None without PostgreSQL."""
-    if not shutil.which("initdb"):
+    if not is_installed():
         yield None
         return
-    user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())  # it refuses to run as root
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-
-        def call(*command: str) -> None:
-            who = {"user": user.pw_uid, "group": user.pw_gid} if os.getuid() == 0 else {}
-            subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, **who)
-
-        call("initdb", "-D", f"{folder}/data", "-U", "prefect", "--auth=trust", "--no-sync")
-        call("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
-        finally:
-            call("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
+    with PostgresServer() as server:
+        yield server.address.replace("postgresql:", "postgresql+asyncpg:")
 
 
 @pytest.fixture(scope="session")

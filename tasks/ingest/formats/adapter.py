@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.formats.database_tables import DatabaseTables
 from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import column_pictures, path_of, relative_path, relative_path_on_disk
 from tasks.ingest.formats.turns import READ_ROLES, turns_of
@@ -41,6 +42,17 @@ _HASH_NAME = re.compile(r"[0-9a-f]{32}")
 
 UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
 """Errors that an adapter may raise for a row of another shape."""
+
+
+class RowExcluded(LineRejected):
+    """A row that its source excludes from publication, perhaps after it was read: what was read of it is withdrawn."""
+
+    def __init__(self, mark: str, row: Row, id_column: str) -> None:
+        """`mark` is the name of what excludes the row; `id_column` as in `battle`."""
+        super().__init__(RejectReason.EXCLUDED_BY_SOURCE, f"by {mark}")
+        stated_id = row.get(id_column)
+        self.conv_ids = () if stated_id is None else _ids_of_sides(_stated_id(stated_id))
+        """Ids of the conversations that the row would be; none where it has no id."""
 
 
 def no_images(row: Row) -> Sequence[Row]:
@@ -92,6 +104,8 @@ class FormatAdapter(NamedTuple):
     """Other sets of columns, each of which is enough in place of `columns`."""
     kinds: Mapping[str, frozenset[ColumnKind]] = MappingProxyType({})
     """Columns -> the kinds that their values may have. A file with another kind in one of them is refused."""
+    database: DatabaseTables | None = None
+    """Tables of a database whose records are rows of the format; null for a format that is read from files alone."""
     about: str = ""
     """Description in some words, for `--format list`."""
     lacks: tuple[str, ...] = ()
@@ -182,11 +196,11 @@ def without_vote(
     row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id"
 ) -> Record:
     """A record of a row with both conversations and no vote, which is a `share`; as `battle` else."""
-    question = _id(row.get(id_column), place)
+    id_a, id_b = _ids_of_sides(_id(row.get(id_column), place))
     left, right = _conversations(row, place, images, "conversation_a", "conversation_b")
     states = [
-        {"conv_id": question, "model_name": row["model_a"], "messages": left},
-        {"conv_id": f"{question}-b", "model_name": row["model_b"], "messages": right},
+        {"conv_id": id_a, "model_name": row["model_a"], "messages": left},
+        {"conv_id": id_b, "model_name": row["model_b"], "messages": right},
     ]
     # Servers log the names that the voter saw, and empty ones for an anonymous battle.
     visible_models = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
@@ -285,4 +299,14 @@ def _id(value: Any, place: Place) -> str:
     if value is None:
         of_part = f":{place.part}" if place.part else ""
         return text_id(f"{place.source}:{place.line}{of_part}")
+    return _stated_id(value)
+
+
+def _stated_id(value: Any) -> str:
+    """The id that a row states, if a log may have it, else a hash of it."""
     return str(value) if _ID.fullmatch(str(value)) else text_id(str(value))
+
+
+def _ids_of_sides(question_id: str) -> tuple[str, str]:
+    """Ids of the conversations of side A and side B of a battle."""
+    return question_id, f"{question_id}-b"

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, without_vote
+from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, RowExcluded, battle, without_vote
+from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.log_line import Place
 from tasks.runtime.json_rows import loads
@@ -29,8 +30,8 @@ _MUST_BE_EMPTY = ("cohorts", "error")
 """Cohorts of people who were promised that nothing is published, and errors of a server."""
 
 
-def _require_published(row: Row) -> None:
-    """Raises LineRejected for a row that any one of its marks excludes; rows of public exports have no marks."""
+def _require_published(row: Row, id_column: str) -> None:
+    """Raises RowExcluded for a row that any one of its marks excludes; rows of public exports have no marks."""
     extra = row.get("extra_metadata")
     # A mark counts wherever it stands: in a column, or in the metadata of a raw export.
     for marks in (row, extra if isinstance(extra, Mapping) else {}):
@@ -38,12 +39,12 @@ def _require_published(row: Row) -> None:
         excluding += [name for name in _MUST_NOT_BE if marks.get(name) not in (None, False)]
         excluding += [name for name in _MUST_BE_EMPTY if marks.get(name) not in (None, "")]
         if excluding:
-            raise LineRejected(RejectReason.EXCLUDED_BY_SOURCE, f"by {excluding[0]}")
+            raise RowExcluded(excluding[0], row, id_column)
 
 
 def _turn_row(row: Row, place: Place) -> Record:
     """The record of a turn of a comparison: both talks whole, and the vote on the turn, if there is one."""
-    _require_published(row)
+    _require_published(row, "comparison_id")
     choice = row["choice"]
     if choice not in _NO_VOTE and choice not in _WINNERS:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not a_better, b_better, both_good, both_bad, idk or null")
@@ -63,25 +64,14 @@ def _turn_row(row: Row, place: Place) -> Record:
         "languages": metadata.get("languages"),
     }
     record = battle({**comparison, "winner": _WINNERS[choice]}, place, (), id_column="comparison_id")
-    # A vote is an opinion on the answer of each side, and the set has no words about one side alone.
-    return {**record, "opinions": [opinion, opinion]}
-
-
-REASONS = {
-    "useful": "+",
-    "complete": "+",
-    "creative": "+",
-    "clear_formatting": "+",
-    "incorrect": "-",
-    "superficial": "-",
-    "instructions_not_followed": "-",
-}
-"""Reason of the older sets -> its sign."""
+    # A vote is an opinion on the answer of each side. Only the database has words about one side alone.
+    words = ({"reasons": row.get(f"reasons_{side}"), "comment": row.get(f"comment_{side}")} for side in "ab")
+    return {**record, "opinions": [{**opinion, **of_side} for of_side in words]}
 
 
 def _pair_row(row: Row, place: Place) -> Record:
     """The record of a row of an older set: both talks, without a vote."""
-    _require_published(row)
+    _require_published(row, "conversation_pair_id")
     record = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
     return {**record, "ip": _person(row)}
 
@@ -91,7 +81,7 @@ def _vote_row(row: Row, place: Place) -> Record:
 
     Without a chosen model, and where both are not said to be equal, nobody voted: a record of both talks alone.
     """
-    _require_published(row)
+    _require_published(row, "conversation_pair_id")
     chosen = row["chosen_model_name"]
     models = (row["model_a_name"], row["model_b_name"])
     is_equal = _is_true(row["both_equal"])
@@ -121,7 +111,7 @@ def _reaction_row(row: Row, place: Place) -> Record:
 
     `msg_index` counts the messages of the talk from 0, instructions included.
     """
-    _require_published(row)
+    _require_published(row, "conversation_pair_id")
     liked, disliked = _is_true(row["liked"]), _is_true(row["disliked"])
     if liked and disliked:
         raise LineRejected(RejectReason.BAD_REACTION, "both liked and disliked")
@@ -189,6 +179,7 @@ _OF_TURNS = FormatAdapter(
     other_columns=frozenset({"response_a", "response_b"}),
     about="compar:IA's set of a row a turn, also the raw one",
     lacks=("images", "users"),
+    database=COMPARIA_TABLES,
 )
 _PAIR_COLUMNS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
 COMPARIA_SETS = (
