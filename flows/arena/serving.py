@@ -26,6 +26,7 @@ from tasks.arena.guards.login import chosen_login
 from tasks.arena.logs import LogFolder
 from tasks.arena.models_file import asked_once, check_arena_keys, read_arena_models
 from tasks.arena.pool import Sampling, read_plan
+from tasks.arena.reasons import read_reasons
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.uploads import Examples, Uploads
@@ -157,6 +158,7 @@ def _arena(
         served, connect, admission, folder, visitors, version=version("arena-curation"), rng=rng,
         images_max=settings.images_max, characters_max=settings.characters_max,
         answers_at_once=settings.answers_at_once,
+        reasons=read_reasons(Path(settings.reasons) if settings.reasons else None),
     )  # fmt: skip
     made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
     made.read_logs()

@@ -11,7 +11,7 @@ UNDATED_BEFORE = datetime(2023, 1, 1, 1, tzinfo=UTC)
 
 
 class RecordType(StrEnum):
-    """The `type` of a raw log line. There are no others (FastChat `serve/`)."""
+    """The `type` of a raw log line: the nine of FastChat's `serve/`, and one of our own arena."""
 
     CHAT = "chat"
     UPVOTE = "upvote"
@@ -22,6 +22,8 @@ class RecordType(StrEnum):
     TIE_VOTE = "tievote"
     BOTH_BAD_VOTE = "bothbad_vote"
     SHARE = "share"
+    UNSURE_VOTE = "unsure_vote"
+    """Somebody compared two answers and does not know which is better: no vote."""
 
 
 class Role(StrEnum):

@@ -22,6 +22,7 @@ from tasks.arena.guards.appeals import refusal_routes
 from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, captcha_routes
 from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
+from tasks.arena.opinions import AnswerReaction
 from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
@@ -67,8 +68,17 @@ class Act(BaseModel):
 
     kind: RecordType | None = None
     chips: list[str] = Field(default=[], max_length=20)
+    """Keys of reasons."""
     words: str = ""
+    comments: list[str] = Field(default=[], max_length=2)
+    """On each side, or on the one answer of a reaction."""
     place: int = 0
+    turn: int = 0
+    """Number of the message that a reaction's answer is to, from 1."""
+    goes_on: bool = False
+    """Whether the talk goes on after a vote, with the names hidden."""
+    withdrawn: bool = False
+    """Whether a reaction is taken back."""
 
 
 class ServedArena:
@@ -140,10 +150,13 @@ class ServedArena:
     async def act(self, number: str, what: str, act: Act, request: Request) -> Response:
         """Do something with a conversation."""
         visit = self.visit(request)
-        found, arena, said = self.arena.find(number, visit.owner), self.arena, act.words.strip()
+        found, arena, kind = self.arena.find(number, visit.owner), self.arena, act.kind or RecordType.CHAT
+        reaction = AnswerReaction(kind, act.turn, act.place, tuple(act.chips), "".join(act.comments[:1]))
         done: dict[str, Callable[[], Awaitable[Any]]] = {
-            "vote": lambda: arena.vote(found, act.kind or RecordType.CHAT, "", visit),
-            "reason": lambda: arena.give_reason(found, ": ".join(filter(None, [", ".join(act.chips), said])), visit),
+            "vote": lambda: arena.vote(found, kind, visit, act.goes_on),
+            "reveal": lambda: arena.reveal(found, visit),
+            "reason": lambda: arena.give_reason(found, act.chips, act.words, act.comments, visit),
+            "react": lambda: arena.react(found, reaction, visit, act.withdrawn),
             "flag": lambda: arena.flag(found, act.place, visit),
             "stop": lambda: arena.stop(found, visit),
             "again": lambda: arena.regenerate(found, visit),
@@ -154,7 +167,8 @@ class ServedArena:
         if what not in done:
             raise Refused("not_understood")
         await done[what]()
-        thanks = {"notice": page_words()["reason_saved"]} if what == "reason" else {}
+        explained = what == "reason" or (what == "react" and (reaction.reasons or reaction.comment))
+        thanks = {"notice": page_words()["reason_saved"]} if explained else {}
         return JSONResponse(self.pages.shown(found) | thanks)
 
     async def upload(self, request: Request) -> Response:

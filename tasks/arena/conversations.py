@@ -5,13 +5,16 @@ No I/O and no user interface. A state is what `curate ingest` reads as `state` o
 
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.names import holds_name, names_of
+from tasks.arena.opinions import AnswerReaction, TurnVote
 from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.runtime.thinking import THINKING_TAGS
 
@@ -134,6 +137,10 @@ class ArenaConversation:
     """Categories of the texts before the last answers that the admission let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
     """(kind, state) -> vote; in direct chat up or down, and `flag N` for a report of side N."""
+    votes: dict[tuple[int, int], TurnVote] = field(default_factory=dict)
+    """State -> the vote on it, oldest first."""
+    reactions: dict[tuple[int, int], AnswerReaction] = field(default_factory=dict)
+    """(turn from 1, place of the side) -> what was said of that answer."""
     used: float = field(default_factory=time.monotonic)
     """When its visitor last did something."""
     revealed: bool = False
@@ -182,6 +189,22 @@ class ArenaConversation:
         begun = len(answers) == len(self.sides) and all(answer.text and not answer.failed for answer in answers)
         return begun and (kind, *self.state) not in self.voted
 
+    def answer_to(self, turn: int, place: int) -> StreamedAnswer | None:
+        """The whole answer of a side to a message, from 1; None where there is none, or where it still comes."""
+        answers = self.sides[place].answers if 0 <= place < len(self.sides) else []
+        answer = answers[turn - 1] if 0 < turn <= len(answers) else None
+        return answer if answer and answer.done and not answer.failed else None
+
+    def reactions_to_last(self) -> list[AnswerReaction]:
+        """Reactions to the last answers; in direct chat the rating is one."""
+        rating = self.votes.get(self.state) if self.mode is Mode.DIRECT else None
+        rated = [AnswerReaction(rating.kind, rating.turn, 0)] if rating else []
+        return rated + [each for each in self.reactions.values() if each.turn == len(self.prompts)]
+
+    def may_reveal(self) -> bool:
+        """Whether a vote after which the talk went on may still end the round."""
+        return bool(self.votes) and self.mode is Mode.BATTLE and not (self.closed or self.voting)
+
     def said(self, place: int) -> str:
         """The last answer of a side, as far as it has come; empty without one."""
         answers = self.sides[place].answers if 0 <= place < len(self.sides) else []
@@ -215,10 +238,12 @@ class ArenaConversation:
         sides = [{"conv_id": side.conv_id, "model": side.model.name} for side in self.sides]
         return {"mode": self.mode.value, "browser": self.browser, "sides": sides}
 
-    def state_of(self, side: Side, *, flagged: bool = False) -> dict[str, Any]:
-        """The state of a side, as FastChat's vision arena logs it."""
+    def state_of(self, side: Side, *, flagged: bool = False, whole: bool = False) -> dict[str, Any]:
+        """The state of a side, as FastChat's vision arena logs it; `whole`: up to its last answer that has ended."""
         messages: list[list[Any]] = []
-        for number, prompt in enumerate(self.prompts):
+        answered = [answer.done and not answer.failed for answer in side.answers]
+        shown = sum(takewhile(bool, answered)) if whole else len(self.prompts)
+        for number, prompt in enumerate(self.prompts[:shown]):
             names = [picture.name for picture in prompt.pictures]
             messages.append([ROLES[0], [prompt.text, names] if names else prompt.text])
             answer = side.answers[number].text if number < len(side.answers) else None
@@ -271,24 +296,48 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
 
 
 def vote_record(
-    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = "",
-    place: int = 0,
+    conversation: ArenaConversation, vote: TurnVote, now: float, user: str, about: Mapping[str, Any]
 ) -> dict[str, Any]:  # fmt: skip
-    """The line of a vote, of feedback or a report on the answer of the side `place`, or of a shared conversation."""
+    """The line of a vote, or of a rating in direct chat."""
+    place = {"voted_on": [*vote.state, 0], **({"goes_on": True} if vote.goes_on else {})}
+    more = {"opinions": list(vote.opinions), "reason": vote.reason}
+    return _event_record(conversation, vote.kind, now, user, {**about, **place}, more)
+
+
+def said_record(
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, about: Mapping[str, Any],
+    place: int = 0, turn: int = 0, opinions: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """The line of a reaction to, or a report on, the answer of the side `place`, or of a shared conversation.
+
+    `turn`: the message that was answered, from 1; 0 for the last one.
+    """
+    state = conversation.state
+    if turn and (answer := conversation.answer_to(turn, place)):
+        state = turn, answer.regenerated
+    told = {**about, "voted_on": [*state, place]}
+    return _event_record(conversation, kind, now, user, told, {"opinions": list(opinions)}, place)
+
+
+def _event_record(
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, told: Mapping[str, Any],
+    more: Mapping[str, Any], place: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """The line of what a visitor did, with the states that it is about; of `more` what is not empty."""
     record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
-    if conversation.mode is Mode.DIRECT or kind is RecordType.FLAG:
+    whole = kind is not RecordType.FLAG  # an answer may be reported while it comes
+    if conversation.mode is Mode.DIRECT or kind in (RecordType.FLAG, RecordType.UPVOTE, RecordType.DOWNVOTE):
         side = conversation.sides[place]
-        record |= {"model": side.model.name, "state": conversation.state_of(side)}
+        record |= {"model": side.model.name, "state": conversation.state_of(side, whole=whole)}
     else:
         hidden = conversation.mode is Mode.BATTLE
         record |= {
             "models": ["" if hidden else side.model.name for side in conversation.sides],
-            "states": [conversation.state_of(side) for side in conversation.sides],
+            "states": [conversation.state_of(side, whole=whole) for side in conversation.sides],
         }
     record["ip"] = user
-    if reason:
-        record["reason"] = reason
-    return record | {"arena": {**about, **conversation.marks(), "voted_on": [*conversation.state, place]}}
+    record |= {name: value for name, value in more.items() if value}
+    return record | {"arena": {**conversation.marks(), **told}}
 
 
 def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:

@@ -230,15 +230,15 @@ class Visitors:
         """Value of `browser` in the log: a keyed hash of the fingerprint of a cookie."""
         return hmac.digest(self._key, b"browser " + owner.encode(), "sha256").hex()[:24]
 
-    def wait_seconds(self, address: str, owner: str = "") -> float:
-        """0 when a message may be sent now, which then counts; otherwise how long to wait.
+    def wait_seconds(self, address: str, owner: str = "", what: str = "") -> float:
+        """0 when a message may be sent now, which then counts; otherwise how long to wait. `what`: something else.
 
         A visitor is a browser or a login, `owner`; without one, the address. Several visitors share an address, as
         behind one router, so an address may send as much as `shared` visitors.
         """
-        limits = {f"visitor {owner or address}": self._most}
+        limits = {f"{what} visitor {owner or address}": self._most}
         if owner:
-            limits[f"address {network_of(address)}"] = self._most * self._shared
+            limits[f"{what} address {network_of(address)}"] = self._most * self._shared
         return self._sent.wait_seconds(limits)
 
 

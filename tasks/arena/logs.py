@@ -222,6 +222,8 @@ _WINNERS = {
     RecordType.BOTH_BAD_VOTE: Winner.BOTH_BAD,
 }
 VOTES = frozenset(_WINNERS)
+CHOICES = VOTES | {RecordType.UNSURE_VOTE}
+"""What may be said of two answers: a vote, or that one does not know."""
 RATINGS = frozenset({RecordType.UPVOTE, RecordType.DOWNVOTE})
 
 
@@ -259,14 +261,22 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
             )
             user, at = record.get("ip"), record.get("tstamp")
             known = user if isinstance(user, str) else "", float(at) if isinstance(at, int | float) else 0.0
-            style = (*_style(messages), *_style(second.get("messages")))
+            style = (*_style(messages, _turn(record)), *_style(second.get("messages"), _turn(record)))
             return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *known, style)
     return None
 
 
-def _style(messages: object) -> tuple[int, int, int, int]:
-    """Characters, headers, list items and bold runs of one side's answers."""
-    said = messages if isinstance(messages, list) else []
+def _turn(record: Mapping[str, Any]) -> int | None:
+    """The turn that a vote is on, from 1; None for a vote on all that was said."""
+    match record.get("opinions"):
+        case [{"turn": int(turn)}, *_]:
+            return turn
+    return None
+
+
+def _style(messages: object, turn: int | None) -> tuple[int, int, int, int]:
+    """Characters, headers, list items and bold runs of one side's answers up to a turn."""
+    said = messages[: turn and 2 * turn] if isinstance(messages, list) else []
     text = "\n".join(
         each[1] for each in said if isinstance(each, list) and each[:1] == ["assistant"] and isinstance(each[-1], str)
     )

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from os.path import commonprefix
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 
 import jinja2
 
+from schemas.items.conversation import RecordType
 from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
 from tasks.arena.settings import ArenaSettings
-from tasks.arena.words import ENGLISH, page_language, page_words, task_text
+from tasks.arena.words import page_language, page_words, task_text
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_line
 
@@ -63,7 +64,7 @@ class ArenaPages:
             "task": task_text,
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
         }
-        self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "english": page_words(ENGLISH)}
+        self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "fitting": arena.reasons.fitting}
 
     def page(self, template: str, tab: str, **values: Any) -> str:
         """A whole page."""
@@ -115,6 +116,8 @@ def notice(conversation: ArenaConversation, before: int | None = None) -> str:
         return str(texts["queued"]).format(before=before) if before else str(texts["queued_next"])
     cast = conversation.voted.get(("vote", *conversation.state))
     said = [texts["voted"][cast]] if cast else []
+    if cast and conversation.may_reveal():
+        said.append(texts["goes_on"])
     if conversation.mode is Mode.BATTLE and conversation.revealed:
         a, b = (side.model.name for side in conversation.sides)
         said.append(texts["names"].format(a=a, b=b))
@@ -141,6 +144,14 @@ class ShownAnswer:
     failed: bool
     stopped: bool
     coming: bool
+    turn: int = 0
+    """Number of the message that it is to, from 1."""
+    reaction: RecordType | None = None
+    """The visitor's reaction to it."""
+    may_react: bool = False
+    """Whether a reaction to it is taken."""
+    asks_why: bool = False
+    """Whether there is a reaction to it without a reason or a comment."""
 
 
 def _turns(conversation: ArenaConversation) -> list[dict[str, Any]]:
@@ -149,12 +160,26 @@ def _turns(conversation: ArenaConversation) -> list[dict[str, Any]]:
         addresses = [f"/c/{conversation.id}/pictures/{pictures + place}" for place in range(len(prompt.pictures))]
         pictures += len(prompt.pictures)
         answers = [
-            shown_answer(conversation, place, side.answers[number])
+            with_reaction(conversation, shown_answer(conversation, place, side.answers[number]), number + 1)
             for place, side in enumerate(conversation.sides)
             if number < len(side.answers)
         ]
-        turns.append({"html": html_of(prompt.text), "pictures": addresses, "answers": answers})
+        cast = [vote.kind for vote in conversation.votes.values() if vote.turn == number + 1]
+        shown = {"html": html_of(prompt.text), "pictures": addresses, "answers": answers}
+        turns.append(shown | {"cast": cast[-1] if cast else None})
     return turns
+
+
+def with_reaction(conversation: ArenaConversation, shown: ShownAnswer, turn: int) -> ShownAnswer:
+    """The answer to a message, from 1, with what the visitor said of it, in a talk with two models."""
+    is_open = not (conversation.closed or conversation.forgotten)
+    is_whole = conversation.answer_to(turn, shown.place) is not None
+    said = conversation.reactions.get((turn, shown.place))
+    return replace(
+        shown, turn=turn, reaction=said.kind if said else None,
+        may_react=is_open and is_whole and len(conversation.sides) > 1,
+        asks_why=is_open and said is not None and not (said.reasons or said.comment),
+    )  # fmt: skip
 
 
 def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAnswer) -> ShownAnswer:

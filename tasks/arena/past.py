@@ -10,8 +10,9 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from tasks.arena.conversations import ArenaConversation, Mode, Picture, Side, StreamedAnswer, VisitorPrompt
-from tasks.arena.logs import RATINGS, VOTES, Line, LogFolder
+from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder
 from tasks.arena.names import names_of, without_names
+from tasks.arena.opinions import AnswerReaction, vote_of_line
 
 Record = Mapping[str, Any]
 _SHOWN_MAX = 200
@@ -112,28 +113,49 @@ class Past:
 
 
 def _vote_again(made: ArenaConversation, record: Record) -> None:
-    """Note a vote, report or share of the log on the state that it was given."""
+    """Note a vote, reaction, report or share of the log on the state that it was given."""
     kind, state = RecordType(record["type"]), record["arena"].get("voted_on")
     if state is None:
         return
     prompts, regenerated, place = state
-    if kind in VOTES | RATINGS:
+    if kind in RATINGS and _is_reaction(record):
+        made.reactions.pop((prompts, place), None)
+        if not _is_withdrawn(record):
+            (opinion,) = record["opinions"]
+            reasons = tuple(reason[:-1] for reason in opinion.get("reasons", ()))
+            reaction = AnswerReaction(kind, prompts, place, reasons, opinion.get("comment", ""))
+            made.reactions[prompts, place] = reaction
+    elif kind in CHOICES | RATINGS and not _is_withdrawn(record):
+        vote = vote_of_line(kind, (prompts, regenerated), record)
+        made.votes[vote.state] = vote
         made.voted[("vote", prompts, regenerated)] = kind
-        if record.get("reason"):
+        if vote.has_reasons:
             made.voted[("reason", prompts, regenerated)] = kind
-        if made.mode is Mode.BATTLE:
+        if made.mode is Mode.BATTLE and not vote.goes_on:
             made.revealed = made.closed = True
-    elif record["arena"].get("withdrawn"):
+    elif kind is RecordType.SHARE and record["arena"].get("withdrawn"):
         made.voted.pop(("share", prompts, regenerated), None)
-    else:
+    elif kind in (RecordType.SHARE, RecordType.FLAG):
         made.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
+
+
+def _is_reaction(record: Record) -> bool:
+    """Whether a line is about one answer of two; in direct chat a button is the vote."""
+    return record["type"] in RATINGS and record["arena"]["mode"] != Mode.DIRECT
+
+
+def _is_withdrawn(record: Record) -> bool:
+    """Whether a line takes a button back."""
+    return any("liked" in (opinion or {}) and opinion["liked"] is None for opinion in record.get("opinions", ()))
 
 
 def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaModel]) -> dict[str, Any]:
     """One conversation for its own visitor."""
     marks = records[0]["arena"]
     votes = [record for record in records if record["type"] != RecordType.CHAT]
-    hidden = marks["mode"] == Mode.BATTLE and not any(RecordType(vote["type"]) in VOTES for vote in votes)
+    is_battle = marks["mode"] == Mode.BATTLE
+    ending = (vote for vote in votes if vote["type"] in CHOICES and not vote["arena"].get("goes_on"))
+    hidden = is_battle and next(ending, None) is None
     names = names_of([_model(side["model"], models) for side in marks["sides"]]) if hidden else frozenset()
     last = {record["state"]["conv_id"]: record["state"] for record in records if record["type"] == RecordType.CHAT}
     sides = [
@@ -152,8 +174,27 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
         "mode": marks["mode"],
         "time": _time(records[0]),
         "sides": sides,
-        "votes": [{"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote)} for vote in votes],
+        "votes": [
+            {"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote), "opinions": _opinions(vote)}
+            for vote in votes
+            if not _is_reaction(vote)
+        ],
+        "reactions": [
+            {
+                "kind": vote["type"],
+                "time": _time(vote),
+                "side": vote["arena"]["voted_on"][2],
+                "opinions": _opinions(vote),
+            }
+            for vote in votes
+            if _is_reaction(vote)
+        ],
     }
+
+
+def _opinions(record: Record) -> list[Any]:
+    """What a line says of each side's answer: its turn from 1, reasons with their sign, and a comment."""
+    return list(record.get("opinions") or [])
 
 
 def _model(name: str, models: Mapping[str, ArenaModel]) -> ArenaModel:

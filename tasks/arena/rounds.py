@@ -1,4 +1,4 @@
-"""Actions of visitors in the arena: say, stop, regenerate, vote, share, forget. Without a user interface.
+"""Actions of visitors in the arena: say, stop, regenerate, vote, react, share, forget. Without a user interface.
 
 Everything runs in one event loop; checks, decoding and writes run on threads. Between a check of a conversation's state
 and the change that depends on it nothing is awaited, so two clicks or two tabs can never both succeed.
@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -26,12 +27,15 @@ from tasks.arena.conversations import (
     StreamedAnswer,
     VisitorPrompt,
     flagged_record,
+    said_record,
     vote_record,
 )
 from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visit, Visitors, with_sampling
-from tasks.arena.logs import RATINGS, VOTES, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
+from tasks.arena.logs import CHOICES, RATINGS, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
+from tasks.arena.opinions import AnswerReaction, TurnVote, first_vote
 from tasks.arena.past import Past
 from tasks.arena.pool import Pool
+from tasks.arena.reasons import Reasons, read_reasons
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
@@ -45,10 +49,11 @@ class Arena:
     def __init__(
         self, models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], admission: Admission,
         logs: LogFolder, visitors: Visitors, *, version: str, images_max: int = 4, characters_max: int = 12_000,
-        answers_at_once: int = 40, rng: Random | None = None,
+        answers_at_once: int = 40, rng: Random | None = None, reasons: Reasons | None = None,
     ) -> None:  # fmt: skip
         self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
         self.images_max, self.characters_max, self.counts = images_max, characters_max, Counts()
+        self.reasons = reasons or read_reasons(None)
         self.cast: list[Cast] = []
         """Anonymous votes so far."""
         self._writing: set[asyncio.Task[None]] = set()
@@ -243,48 +248,123 @@ class Arena:
         if not conversation.prompts or conversation.answering or conversation.closed:
             raise Refused("nothing_to_regenerate")
         self._check_still(conversation, conversation.state)
+        if conversation.mode is Mode.BATTLE and conversation.state in conversation.votes:
+            raise Refused("nothing_to_regenerate")  # the vote is on these answers
         self._check_limits(visit)
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
+        self._check_still(conversation, before)
+        for reaction in conversation.reactions_to_last():  # the answers go, and what was said of them
+            await self._write_reaction(conversation, reaction, visit, withdrawn=True)
         self._check_still(conversation, before)
         conversation.moderation = moderation
         answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
         self._answers.start(conversation, answers, self.visitors.logged(visit.address))
 
-    async def vote(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> bool:
+    async def vote(
+        self, conversation: ArenaConversation, kind: RecordType, visit: Visit, goes_on: bool = False
+    ) -> bool:  # fmt: skip
         """Cast a vote on the present state. Returns False when there was one already. Raises Refused.
 
-        An answer that is still coming ends. The vote is on the disk when this returns.
+        An answer that is still coming ends. A battle ends, too, unless it `goes_on`: then its names stay hidden, and
+        the next answers may be voted on. The vote is on the disk when this returns.
         """
         self._check_owner(conversation, visit)
-        if kind not in (RATINGS if conversation.mode is Mode.DIRECT else VOTES):
+        if kind not in (RATINGS if conversation.mode is Mode.DIRECT else CHOICES):
             raise Refused("no_such_vote")
         if not conversation.may_vote():
             return False
-        await self._claimed("vote", kind, conversation, partial(self._cast, conversation, kind, _clean(reason), visit))
+        goes_on = goes_on and conversation.mode is Mode.BATTLE
+        await self._claimed("vote", kind, conversation, partial(self._cast, conversation, kind, visit, goes_on))
         return True
 
-    async def _cast(self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit) -> None:
+    async def _cast(self, conversation: ArenaConversation, kind: RecordType, visit: Visit, goes_on: bool) -> None:
+        now = time.time()
+        coming = conversation.answering
         await self.stop(conversation, visit)
-        if any(side.answers[-1].failed for side in conversation.sides):
+        answers = [side.answers[-1] for side in conversation.sides]
+        if any(answer.failed for answer in answers):
             raise Refused("did_not_answer")
-        vote = cast_in(await self._write_vote(conversation, kind, reason, visit))
-        self.counts.votes += 1
-        if vote:
-            conversation.revealed = conversation.closed = True
-            self.cast.append(vote)
+        seconds = 0.0 if coming else now - max(answer.finished for answer in answers)
+        vote = first_vote(kind, conversation.state, len(conversation.sides), seconds, goes_on)
+        await self._write_vote(conversation, vote, visit)
+        self.counts.votes += kind is not RecordType.UNSURE_VOTE
 
-    async def give_reason(self, conversation: ArenaConversation, reason: str, visit: Visit) -> None:
-        """Add a reason to the vote on the present state: its line is written again, and the last line counts."""
+    async def reveal(self, conversation: ArenaConversation, visit: Visit) -> None:
+        """End a battle that went on after a vote, and show its names. Raises Refused.
+
+        The line of the last vote is written again, without its mark that the talk goes on.
+        """
         self._check_owner(conversation, visit)
-        kind = conversation.voted.get(("vote", *conversation.state))
-        if kind is None or conversation.forgotten:
+        if conversation.voting:
+            raise Refused("vote_being_written")
+        if not conversation.may_reveal():
+            raise Refused("no_vote_yet")
+        last = list(conversation.votes.values())[-1]
+
+        async def end() -> None:
+            await self.stop(conversation, visit)
+            await self._write_vote(conversation, replace(last, goes_on=False), visit)
+
+        await self._claimed("reveal", last.kind, conversation, end)
+
+    async def give_reason(
+        self, conversation: ArenaConversation, keys: Sequence[str], words: str, comments: Sequence[str], visit: Visit
+    ) -> None:
+        """Add reasons, words, and a comment on each side to the vote on the present state. Raises Refused.
+
+        The vote's line is written again, and the last line counts.
+        """
+        self._check_owner(conversation, visit)
+        vote = conversation.votes.get(conversation.state)
+        if vote is None or conversation.forgotten:
             raise Refused("no_vote_yet")
         if conversation.voting:
             raise Refused("vote_being_written")
-        if reason := _clean(reason):
-            await self._write_vote(conversation, kind, reason, visit)
-            conversation.voted["reason", *conversation.state] = kind
+        chosen, said, on_sides = self._fitting(vote.kind, keys), _clean(words), [_clean(each) for each in comments]
+        if chosen or said or any(on_sides):
+            # The whole reason is as long as a visitor may write, chosen reasons included.
+            added = vote.with_reasons(self.reasons, chosen, said, on_sides)
+            await self._write_vote(conversation, replace(added, reason=_clean(added.reason)), visit)
+            conversation.voted["reason", *conversation.state] = vote.kind
+
+    def _fitting(self, kind: RecordType, keys: Sequence[str]) -> list[str]:
+        """The keys, once each. Raises Refused for a reason that does not fit the vote, or that nobody offers."""
+        if not set(keys) <= self.reasons.fitting(kind).keys():
+            raise Refused("no_such_reason")
+        return list(dict.fromkeys(keys))
+
+    async def react(
+        self, conversation: ArenaConversation, reaction: AnswerReaction, visit: Visit, withdrawn: bool = False
+    ) -> None:
+        """Say of one answer of an open conversation whether it is good, and why; or take that back. Raises Refused."""
+        self._check_owner(conversation, visit)
+        where = reaction.turn, reaction.place
+        given = conversation.reactions.get(where)
+        if reaction.kind not in RATINGS or conversation.mode is Mode.DIRECT:
+            raise Refused("no_such_vote")  # of direct chats the votes are reactions
+        if conversation.closed or conversation.forgotten:
+            raise Refused("ended")
+        if conversation.answer_to(*where) is None or (withdrawn and given is None):
+            raise Refused("no_such_vote")
+        reasons, comment = tuple(self._fitting(reaction.kind, reaction.reasons)), _clean(reaction.comment)
+        if wait := self.visitors.wait_seconds(visit.address, visit.owner, "reaction of"):
+            raise Refused("too_many", seconds=round(wait))
+        said = replace(reaction, reasons=reasons, comment=comment)
+        await self._write_reaction(conversation, said, visit, withdrawn)
+
+    async def _write_reaction(
+        self, conversation: ArenaConversation, reaction: AnswerReaction, visit: Visit, withdrawn: bool
+    ) -> None:
+        where = reaction.turn, reaction.place
+        opinions = [reaction.opinion(self.reasons, withdrawn)]
+        await self._write_said(
+            conversation, reaction.kind, visit, place=reaction.place, turn=reaction.turn, opinions=opinions
+        )
+        if withdrawn:
+            conversation.reactions.pop(where, None)
+        else:
+            conversation.reactions[where] = reaction
 
     async def flag(self, conversation: ArenaConversation, place: int, visit: Visit) -> None:
         """Report an answer, which is then not published; also while it comes, before, after and beside a vote."""
@@ -292,7 +372,7 @@ class Arena:
         if conversation.forgotten or not conversation.said(place):
             raise Refused("no_such_vote")
         if (f"flag {place}", *conversation.state) not in conversation.voted:
-            write = partial(self._write_vote, conversation, RecordType.FLAG, "", visit, place)
+            write = partial(self._write_said, conversation, RecordType.FLAG, visit, place=place)
             await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write)
 
     async def _claimed(
@@ -324,7 +404,7 @@ class Arena:
         self._check_owner(conversation, visit)
         if conversation.mode is Mode.DIRECT or conversation.answering or not conversation.may_vote("share"):
             return False
-        write = partial(self._write_vote, conversation, RecordType.SHARE, "", visit)
+        write = partial(self._write_said, conversation, RecordType.SHARE, visit)
         await self._claimed("share", RecordType.SHARE, conversation, write)
         return True
 
@@ -333,19 +413,32 @@ class Arena:
         self._check_owner(conversation, visit)
         shared = ("share", *conversation.state)
         if shared in conversation.voted and not conversation.voting:
-            await self._write_vote(conversation, RecordType.SHARE, "", visit, withdrawn=True)
+            await self._write_said(conversation, RecordType.SHARE, visit, {"withdrawn": True})
             del conversation.voted[shared]
 
-    async def _write_vote(
-        self, conversation: ArenaConversation, kind: RecordType, reason: str, visit: Visit, place: int = 0,
-        withdrawn: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
+    async def _write_vote(self, conversation: ArenaConversation, vote: TurnVote, visit: Visit) -> None:
+        """Log a vote, and take it in once it is on the disk: in a battle that does not go on, it shows the names."""
         now = time.time()
-        user = self.visitors.logged(visit.address)
-        about = {**self._about, "withdrawn": True} if withdrawn else self._about
-        record = vote_record(conversation, kind, now, user, about, reason, place)
+        record = vote_record(conversation, vote, now, self.visitors.logged(visit.address), self._about)
+        await self._append(record, now)
+        is_first = not conversation.votes
+        conversation.votes[vote.state] = vote
+        if conversation.mode is Mode.BATTLE and not vote.goes_on:
+            conversation.revealed = conversation.closed = True
+        if cast := cast_in(record):
+            if not is_first:  # the last vote of a battle is the one that counts
+                self.cast[:] = [each for each in self.cast if each.battle != cast.battle]
+            self.cast.append(cast)
+
+    async def _write_said(
+        self, conversation: ArenaConversation, kind: RecordType, visit: Visit, marks: Mapping[str, Any] = {},
+        **about: Any,
+    ) -> None:  # fmt: skip
+        now, user = time.time(), self.visitors.logged(visit.address)
+        await self._append(said_record(conversation, kind, now, user, {**self._about, **marks}, **about), now)
+
+    async def _append(self, record: dict[str, Any], now: float) -> None:
         await self._written(lambda: self._note(record, self.logs.append(record, utc(now))))
-        return record
 
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""

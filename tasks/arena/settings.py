@@ -23,6 +23,8 @@ class ArenaSettings(Row):
     """Seed of the drawn pairs; by default none."""
     title: str = "Vision arena"
     """Heading of the page."""
+    reasons: str | None = None
+    """YAML file of short reasons for votes and reactions, with their texts by language; by default those shipped."""
     images_max: int = Field(default=4, ge=0, le=20)
     """Images in one message."""
     characters_max: int = Field(default=12_000, ge=1, le=500_000)

@@ -37,6 +37,8 @@ _OF_VOTES = [
     "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner", "turn",
     "part", "row",
 ]  # fmt: skip
+_SAYS_NOTHING = pl.all_horizontal(pl.col("winner", "liked", "comment").is_null()) & (pl.col("reasons").list.len() == 0)
+"""Whether an opinion is none any more: its person took the button back."""
 _SHOWN = frame_schema(IdentifiedTurn)["images"]
 _BY_CONV_ID = """
     -- a row is one sighting without its texts, with the number of its part and of its row in it; all of one conv_id
@@ -126,10 +128,10 @@ class Assembled(NamedTuple):
 def assembled(seen: pl.DataFrame) -> Assembled:
     """All sightings of some conv_ids, which are ordered by conv_id and time, put together.
 
-    `source` and `line` of a conversation are its last line that is not a vote or share, else the last of those.
+    `source` and `line` of a conversation are its last line that is no vote, doubt or share, else the last of those.
     """
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
-    said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
+    said = ~pl.col("is_vote") & ~pl.col("record_type").is_in([RecordType.SHARE, RecordType.UNSURE_VOTE])
     # A reaction that is a row of a dataset may come late and show the conversation only up to its answer: it
     # is no final state where another line shows more.
     is_reaction = pl.col("turn").is_not_null() & (pl.col("record_type") == RecordType.CHAT)
@@ -217,7 +219,7 @@ def _write_reactions(store: Store, parts: Sequence[str], opinions: pl.DataFrame,
     """Write the table of reactions; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
     written = list[str]()
     for rows in store.batches(_REACTIONS, ROWS_A_PART, opinions=opinions, votes=votes):
-        words = _with_column(store, parts, rows.drop("turn"), "opinion").unnest("opinion")
+        words = _with_column(store, parts, rows.drop("turn"), "opinion").unnest("opinion").remove(_SAYS_NOTHING)
         written.append(store.write_part("reactions", _as_rows(words, Reaction)))
     store.list_parts("reactions", written)
 

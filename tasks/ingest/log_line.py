@@ -24,7 +24,7 @@ _WINNERS: dict[object, str] = {
     RecordType.TIE_VOTE.value: Winner.TIE.value,
     RecordType.BOTH_BAD_VOTE.value: Winner.BOTH_BAD.value,
 }
-_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
+_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value, RecordType.UNSURE_VOTE.value}
 _STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
 _HASH = re.compile(r"[0-9a-fA-F]{32}")
 _BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-fA-F]{32})(?:\.[a-zA-Z]{3,4})?")
@@ -104,7 +104,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     record_type = record.get("type")
     wanted = _STATES_OF.get(record_type) if type(record_type) is str else None
     if wanted is None:
-        raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the nine record types")
+        raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the ten record types")
     if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))
@@ -156,7 +156,8 @@ def _opinions_of(record: Record, count: int) -> list[Any]:
 def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, Any] | None:
     """The opinion on an answer of a state. A button that was pressed is one on the last answer; None without any.
 
-    Raises LineRejected for a turn without an answer, and for a value of another shape.
+    `liked: null` that the record states itself takes an earlier button back. Raises LineRejected for a turn without an
+    answer, and for a value of another shape.
     """
     if stated is None:
         if liked is None:
@@ -165,7 +166,7 @@ def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, A
     if type(stated) is not dict:
         raise _bad_reaction("an opinion", stated)
     opinion: dict[str, Any] = {name: stated.get(name) for name in _NO_OPINION}
-    if liked is not None:
+    if liked is not None and "liked" not in stated:
         opinion["liked"] = liked
     turn = opinion["turn"]
     answers = message_count // 2

@@ -60,7 +60,7 @@ _TEXTS = {
     "messages", "conversation", "conversation_a", "conversation_b", "full_conversation", "turns", "content", "text",
     "system_message", "prompt", "question", "instruction", "answer", "response", "captions", "vote_reason",
     "thinking", "reasoning", "reasoning_content", "refusal", "conversations", "parts", "title", "response_a",
-    "response_b", "response_1", "response_2", "messages_a", "messages_b",
+    "response_b", "response_1", "response_2", "messages_a", "messages_b", "comment",
 }  # fmt: skip
 """Strings below these keys were written by people and models; they name no flag and are not searched as JSON."""
 _OF_SERVER = re.compile("flag|label|tag|categor|moderat", re.IGNORECASE).search

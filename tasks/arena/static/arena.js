@@ -43,6 +43,7 @@ function show(told) {
   body.classList.remove("first");
   at("messages").innerHTML = told.messages;
   at("bar").innerHTML = told.bar;
+  goingOn();
   news(told.notice);
   answering(told.answering);
   at("composer").hidden = !told.open;
@@ -96,13 +97,20 @@ function grow(told) {
   if (near) scrollTo(0, document.documentElement.scrollHeight);
 }
 
+// Whether the talk goes on after a vote is remembered until the tab is closed.
+function goingOn() {
+  if (at("goes-on")) at("goes-on").checked = sessionStorage.getItem("goes-on") === "1";
+}
+
 async function act(button) {
   if (button.dataset.sure && !confirm(button.dataset.sure)) return;
-  const {act: what, kind, place} = button.dataset;
-  const told = await post(`/c/${data.number}/${what}`, {kind, place: Number(place || 0)});
+  const {act: what, kind, place, turn} = button.dataset;
+  const goes_on = what === "vote" && Boolean(at("goes-on")?.checked), withdrawn = button.getAttribute("aria-pressed") === "true";
+  const told = await post(`/c/${data.number}/${what}`, {kind, place: Number(place || 0), turn: Number(turn || 0), goes_on, withdrawn});
   if (!told) return;
   sent.clear();
   show(told);
+  if (what === "react") document.querySelector(`.thumb.${kind}[data-turn="${turn}"][data-place="${place}"]`)?.focus({preventScroll: true});
   if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: true});
 }
 
@@ -248,6 +256,10 @@ document.addEventListener("click", async (event) => {
   else if (on.all && confirm(on.sure)) { if (await post(on.all)) location.reload(); }
 });
 
+document.addEventListener("change", (event) => {
+  if (event.target.id === "goes-on") sessionStorage.setItem("goes-on", event.target.checked ? "1" : "");
+});
+
 document.addEventListener("submit", async (event) => {
   if (event.target.id === "composer") { event.preventDefault(); send(); }
   if (event.target.id === "appeal-form") {
@@ -255,11 +267,17 @@ document.addEventListener("submit", async (event) => {
     const sent = await post("/appeal", {key: at("appeal").dataset.key, words: event.target.elements.words.value});
     if (sent) { event.target.reset(); news(sent.notice); }
   }
-  if (event.target.id !== "why") return;
+  if (!event.target.classList.contains("why")) return;
   event.preventDefault();
-  const form = new FormData(event.target);
-  if (!form.has("chip") && !form.get("words").trim()) return event.target.elements.words.focus();
-  const told = await post(`/c/${data.number}/reason`, {chips: form.getAll("chip"), words: form.get("words")});
+  const form = new FormData(event.target), said = form.get("words") || "", comments = form.getAll("comment");
+  if (!form.has("chip") && ![said, ...comments].some((each) => each.trim())) return event.target.querySelector("input[type=text]").focus();
+  const {kind, turn, place} = event.target.dataset, why = {chips: form.getAll("chip"), comments};
+  if (turn) {
+    const reacted = await post(`/c/${data.number}/react`, {...why, kind, turn: Number(turn), place: Number(place)});
+    if (reacted) { sent.clear(); show(reacted); }
+    return;
+  }
+  const told = await post(`/c/${data.number}/reason`, {...why, words: said});
   if (told) { event.target.remove(); news(told.notice); at("bar").querySelector(".button")?.focus(); }
 });
 
@@ -295,6 +313,7 @@ if (text) {
   addEventListener("popstate", () => location.reload());
   if (matchMedia("(pointer: fine)").matches && !at("composer").hidden) text.focus({preventScroll: true});
   side(0);
+  goingOn();
   formulas();
   if (data.answering) listen(`/c/${data.number}`);
   answering(Boolean(data.answering));

@@ -115,8 +115,8 @@ def test_figures_count_answers_votes_and_cost_once_and_say_how_models_were_drawn
             conversation = await built.say("abcd")
             await built.finished(conversation)
             if number < 6:
-                await built.arena.vote(conversation, RecordType.LEFT_VOTE, "", VISIT)
-                await built.arena.give_reason(conversation, "Clearer", VISIT)
+                await built.arena.vote(conversation, RecordType.LEFT_VOTE, VISIT)
+                await built.arena.give_reason(conversation, [], "Clearer", [], VISIT)
         await built.finished(await built.say("more", conversation=conversation))
 
     asyncio.run(battles())

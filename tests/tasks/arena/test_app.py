@@ -81,7 +81,7 @@ def test_a_conversation_that_nobody_uses_leaves_memory_and_comes_back_from_the_l
         )  # fmt: skip
         more = await built.say("And now?", conversation=again)
         await built.finished(more)
-        assert await built.arena.vote(more, LEFT, "", VISIT)
+        assert await built.arena.vote(more, LEFT, VISIT)
         with pytest.raises(Refused, match="another browser"):
             built.arena.find(conversation.id, "somebody else")
 

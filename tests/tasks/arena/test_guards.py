@@ -165,8 +165,8 @@ def test_votes_beyond_a_days_limit_are_logged_and_count_neither_at_the_arena_nor
             visit = Visit(f"browser {number}", address)
             conversation = await built.say(f"Is it {number}?", visit=visit)
             await built.finished(conversation)
-            await built.arena.vote(conversation, RecordType.LEFT_VOTE, "", visit)
-        await built.arena.give_reason(conversation, "Clearer", visit)
+            await built.arena.vote(conversation, RecordType.LEFT_VOTE, visit)
+        await built.arena.give_reason(conversation, [], "Clearer", [], visit)
 
     asyncio.run(battles())
     after = build().arena

@@ -169,7 +169,7 @@ def test_an_answer_is_reported_while_it_comes_and_rated_beside_that(build, tmp_p
         await built.arena.flag(conversation, 0, VISIT)
         gate.set()
         await built.finished(conversation)
-        await built.arena.vote(conversation, RecordType.UPVOTE, "", VISIT)
+        await built.arena.vote(conversation, RecordType.UPVOTE, VISIT)
 
     asyncio.run(chat())
     (row,) = ingested(built.folder, tmp_path / "store").read("conversations").to_dicts()

@@ -29,12 +29,13 @@ def test_a_battle_with_an_image_is_logged_as_fastchat_does_and_read_without_a_re
         await built.finished(conversation)
         await built.say("And now?", conversation=conversation)
         await built.finished(conversation)
-        assert await built.arena.vote(conversation, LEFT, "Clearer: fewer words", VISIT)
+        assert await built.arena.vote(conversation, LEFT, VISIT)
+        await built.arena.give_reason(conversation, ["clear"], "fewer words", [], VISIT)
         return conversation
 
     conversation = asyncio.run(battle())
     seen = built.seen()
-    assert [record["type"] for record, _ in seen] == ["chat"] * 4 + ["leftvote"]
+    assert [record["type"] for record, _ in seen] == ["chat"] * 4 + ["leftvote"] * 2
     first, vote = seen[0][0], seen[-1][0]
     assert list(first)[:7] == ["tstamp", "type", "model", "gen_params", "start", "finish", "state"]
     assert first["tstamp"] == first["finish"] and list(vote)[:5] == ["tstamp", "type", "models", "states", "ip"]
@@ -59,7 +60,8 @@ def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission,
             visit = Visit(f"browser {number}", f"203.0.113.{number}")
             conversation = await built.say(said, [admission.picture(image_file())], visit=visit)
             await built.finished(conversation)
-            await built.arena.vote(conversation, LEFT, said, visit)
+            await built.arena.vote(conversation, LEFT, visit)
+            await built.arena.give_reason(conversation, [], said, [said, said], visit)
 
     asyncio.run(battles())
     store = ingested(built.folder, tmp_path / "store")
@@ -81,25 +83,25 @@ def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_c
     async def battle():
         conversation = await built.say()
         await built.finished(conversation)
-        voting = asyncio.create_task(built.arena.vote(conversation, LEFT, "first", VISIT))
+        voting = asyncio.create_task(built.arena.vote(conversation, LEFT, VISIT))
         await asyncio.sleep(0.01)
         for other in (built.arena.regenerate(conversation, VISIT), built.say("More?", conversation=conversation)):
             with pytest.raises(Refused, match="being written"):
                 await other
         voting.cancel()
         await asyncio.sleep(0.01)
-        assert not await built.arena.vote(conversation, RecordType.TIE_VOTE, "second", VISIT)
+        assert not await built.arena.vote(conversation, RecordType.TIE_VOTE, VISIT)
         go.set()
         while conversation.voting:
             await asyncio.sleep(0.01)
-        assert conversation.revealed and not await built.arena.vote(conversation, RecordType.TIE_VOTE, "third", VISIT)
+        assert conversation.revealed and not await built.arena.vote(conversation, RecordType.TIE_VOTE, VISIT)
         conversation.prompts.append(conversation.prompts[0])  # a state that no vote was cast on
         for side in conversation.sides:
             side.answers.append(side.answers[0])
         assert not conversation.may_vote() and conversation.may_vote("share")
 
     asyncio.run(battle())
-    assert [record.get("reason") for record, _ in built.seen()] == [None, None, "first"]
+    assert [record.get("reason") for record, _ in built.seen()] == [None, None, None]
     assert built.arena.counts.votes == len(built.arena.cast) == 1
 
 
@@ -110,12 +112,12 @@ def test_a_vote_before_the_end_needs_that_both_have_begun_and_ends_the_answers(b
     async def battle():
         conversation = await built.say()
         await asyncio.sleep(0.01)
-        too_early = await built.arena.vote(conversation, LEFT, "", VISIT)
+        too_early = await built.arena.vote(conversation, LEFT, VISIT)
         built.models["second-model"].words = ("Late",)
         await built.arena.stop(conversation, VISIT)
         await built.arena.regenerate(conversation, VISIT)
         await asyncio.sleep(0.05)
-        return too_early, await built.arena.vote(conversation, RecordType.BOTH_BAD_VOTE, "", VISIT), conversation
+        return too_early, await built.arena.vote(conversation, RecordType.BOTH_BAD_VOTE, VISIT), conversation
 
     too_early, cast, conversation = asyncio.run(battle())
     assert (too_early, cast) == (False, True) and not conversation.answering
@@ -136,7 +138,7 @@ def test_a_round_with_a_failed_side_is_no_battle_and_a_failing_model_leaves_the_
             conversation = await built.say()
             await built.finished(conversation)
             failed = any(side.answers[-1].failed for side in conversation.sides)
-            assert await built.arena.vote(conversation, LEFT, "", VISIT) is not failed
+            assert await built.arena.vote(conversation, LEFT, VISIT) is not failed
             if failed:
                 with pytest.raises(Refused, match="did not answer"):
                     await built.say("More", conversation=conversation)
@@ -158,24 +160,24 @@ def test_answers_reach_the_page_at_most_four_times_a_second(build):
     assert asyncio.run(battle()) <= 3
 
 
-def test_all_nine_types_of_records_are_logged_and_read(build):
+def test_every_type_of_record_is_logged_so_that_ingest_reads_it(build):
     built = build()
 
     async def rounds(mode, chosen, kinds):
         for kind in kinds:
             conversation = await built.say(mode=mode, chosen=chosen)
             await built.finished(conversation)
-            assert await built.arena.vote(conversation, kind, "", VISIT)
-            assert not await built.arena.vote(conversation, kind, "", VISIT)
+            assert await built.arena.vote(conversation, kind, VISIT)
+            assert not await built.arena.vote(conversation, kind, VISIT)
         return conversation
 
     async def all_types():
         last = await rounds(Mode.DIRECT, ("good-model",), (RecordType.UPVOTE, RecordType.DOWNVOTE))
         await built.arena.flag(last, 0, VISIT)
         assert not await built.arena.share(last, VISIT)
-        votes = (LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
+        votes = (RecordType.UNSURE_VOTE, LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
         assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
-        for refused in (built.arena.vote(last, LEFT, "", VISIT), built.say(mode=Mode.DIRECT, chosen=("gpt-9",))):
+        for refused in (built.arena.vote(last, LEFT, VISIT), built.say(mode=Mode.DIRECT, chosen=("gpt-9",))):
             with pytest.raises(Refused):
                 await refused
         await rounds(Mode.SIDE_BY_SIDE, ("good-model", "second-model"), [RecordType.TIE_VOTE])
@@ -242,7 +244,7 @@ def test_what_may_not_be_done(build):
         conversation = await built.say()
         await built.finished(conversation)
         for act in (
-            lambda: built.arena.vote(conversation, LEFT, "", other),
+            lambda: built.arena.vote(conversation, LEFT, other),
             lambda: built.arena.forget(conversation, other),
             lambda: built.say(conversation=conversation, visit=other),
             lambda: built.say(visit=Visit("", VISIT.address)),
@@ -267,7 +269,7 @@ def test_forgetting_writes_the_list_that_takedowns_read(build):
         conversation = await built.say()
         await built.finished(conversation)
         assert await built.arena.forget(conversation, VISIT) and await built.arena.forget(conversation, VISIT)
-        assert not await built.arena.vote(conversation, LEFT, "", VISIT)
+        assert not await built.arena.vote(conversation, LEFT, VISIT)
         return {side.conv_id for side in conversation.sides}
 
     ids = asyncio.run(forgotten())
@@ -348,12 +350,12 @@ def test_an_arena_that_cannot_write_takes_nothing_says_so_and_recovers(build, mo
         with monkeypatch.context() as patched:
             patched.setattr("tasks.arena.logs.os.write", full)
             with pytest.raises(Refused, match="cannot write"):
-                await built.arena.vote(conversation, LEFT, "", VISIT)
+                await built.arena.vote(conversation, LEFT, VISIT)
             patched.setattr("tasks.arena.logs.os.fsync", full)
             with pytest.raises(Refused) as refused:
                 await built.say()
             assert str(refused.value) == page_words()["full"] and built.arena.health()["status"] == "unwell"
-        assert await built.arena.vote(conversation, LEFT, "", VISIT)
+        assert await built.arena.vote(conversation, LEFT, VISIT)
         await built.finished(await built.say())
 
     asyncio.run(outage())
@@ -366,11 +368,11 @@ def test_a_reason_after_the_vote_is_the_votes_own_and_reports_go_with_any_vote(b
     async def battle():
         conversation = await built.say()
         with pytest.raises(Refused, match="no vote"):
-            await built.arena.give_reason(conversation, "Too early", VISIT)
+            await built.arena.give_reason(conversation, [], "Too early", [], VISIT)
         await built.finished(conversation)
         await built.arena.flag(conversation, 1, VISIT)
-        await built.arena.vote(conversation, LEFT, "", VISIT)
-        await built.arena.give_reason(conversation, "Clearer: fewer words", VISIT)
+        await built.arena.vote(conversation, LEFT, VISIT)
+        await built.arena.give_reason(conversation, [], "Clearer: fewer words", [], VISIT)
         for _ in range(2):
             await built.arena.flag(conversation, 0, VISIT)
         assert "Reported." in notice(conversation) and "You voted: A is better." in notice(conversation)

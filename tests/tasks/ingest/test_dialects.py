@@ -214,8 +214,8 @@ def test_the_lines_that_the_page_shows_are_read_and_are_of_every_type(tmp_path):
     (named,) = {name for record in records[:3] for _, (_, [name]) in [record["state"]["messages"][0]]}
     put(served(tmp_path / "logs", named), "2024-06-20-conv.json", shown)
     store = ingested(tmp_path / "logs", tmp_path / "store")
-    assert (len(records), {record["type"] for record in records}) == (10, {*TYPES})
-    assert (rejected(store), store.read("images").height, store.read("conversations").height) == ({}, 1, 11)
+    assert (len(records), {record["type"] for record in records}) == (11, {*TYPES})
+    assert (rejected(store), store.read("images").height, store.read("conversations").height) == ({}, 1, 13)
     kite = store.read("conversations").row(by_predicate=pl.col("conversation_id") == "kite0001", named=True)
     assert (kite["line"], kite["feedback"], len(kite["turns"]), len(kite["image_ids"])) == (3, ["upvote"], 4, 1)
     battles = store.read("battles").select("winner", "anonymous").rows()

@@ -1,0 +1,150 @@
+"""A visitor's talk in two browsers, where they are installed: votes on turns, reactions, and what ingest reads."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tasks.storage.tables import Store
+from tests.browsers import ENGINES, launched
+from tests.served_arena import NAMES, Served, curate_process
+
+WIDE, PHONE = {"width": 1366, "height": 768}, {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def talks(place, tmp_path):
+    """An arena of its own, with a folder of logs of its own."""
+    running = Served(place / tmp_path.name, place / "models.yaml")
+    yield running
+    running.end()
+
+
+@pytest.fixture(params=["chromium", "firefox"])
+def browser(request, tmp_path):
+    """A browser that reaches this machine alone."""
+    if not ENGINES[request.param]:
+        pytest.skip(f"no {request.param} on the PATH: the page was not opened in it")
+    api = pytest.importorskip("playwright.sync_api")
+    api.expect.set_options(timeout=30_000)
+    with api.sync_playwright() as playwright:
+        opened = launched(playwright, request.param, tmp_path)
+        opened.expect = api.expect
+        yield opened
+        opened.close()
+
+
+def opened_page(browser, url: str, wrong: list[str], **context):
+    """A page of a new visitor; what it asks of others, and its errors, are added to `wrong`."""
+    page = browser.new_context(**{"viewport": WIDE, **context}).new_page()
+    page.on("request", lambda asked: asked.url.startswith(url) or wrong.append(asked.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(url)
+    return page
+
+
+def say(page, text: str) -> None:
+    """Send a message, and wait until both answers have ended."""
+    turn_count = page.locator(".turn").count()
+    page.get_by_label("Your message").fill(text)
+    page.get_by_label("Your message").press("Enter")
+    accept = page.locator("#terms-yes")
+    if not turn_count:
+        accept.click()
+    page.locator(".turn").nth(turn_count).locator(".thumb").nth(3).wait_for()
+
+
+def keep(page, name: str) -> None:
+    """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
+    if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def test_a_talk_with_votes_on_turns_is_logged_as_ingest_reads_it(talks, browser, tmp_path):
+    wrong, expect = [], browser.expect
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    page.get_by_role("button", name="Good answer (Model A)").click()
+    expect(page.get_by_role("button", name="Good answer (Model A)")).to_be_focused()
+    expect(page.get_by_role("button", name="Good answer (Model A)")).to_have_attribute("aria-pressed", "true")
+    page.locator(".reaction").get_by_label("Helpful").check()
+    page.locator(".reaction").get_by_label("About this answer").fill("Short <b>and</b> good")
+    keep(page, "reaction")
+    page.locator(".reaction").get_by_role("button", name="Send").click()
+    expect(page.locator("#notice")).to_contain_text("Thank you")
+    page.get_by_role("button", name="Bad answer (Model B)").click()
+    page.get_by_role("button", name="Bad answer (Model B)").click()
+    expect(page.get_by_role("button", name="Bad answer (Model B)")).to_have_attribute("aria-pressed", "false")
+    page.get_by_label("Go on after the vote").check()
+    page.locator("h2").first.click()
+    page.keyboard.press("a")
+    expect(page.locator("#notice")).to_contain_text("You may go on")
+    assert not any(name in page.content() for name in NAMES)
+    page.get_by_label("Clearer").check()
+    page.get_by_label("About B, for").fill("Too long")
+    keep(page, "went-on")
+    page.locator("#why").get_by_role("button", name="Send").click()
+    expect(page.locator("#notice")).to_contain_text("added to your vote")
+    say(page, "And its opposite?")
+    assert page.get_by_label("Go on after the vote").is_checked(), "the choice is kept"
+    expect(page.locator(".on-turn")).to_have_text("You voted: A is better.")
+    page.reload()
+    expect(page.get_by_role("button", name="B is better")).to_be_enabled()
+    keep(page, "second-turn")
+    page.get_by_role("button", name="I do not know").click()
+    expect(page.locator("#notice")).to_contain_text("you do not know")
+    page.get_by_role("button", name="End and show the names").click()
+    expect(page.locator("#notice")).to_contain_text("A is ")
+    assert all(name in page.inner_text("#notice") for name in NAMES)
+    keep(page, "revealed")
+    assert wrong == []
+    talks.end()
+    done = curate_process("ingest", "--logs", str(talks.folder), "--store", str(tmp_path / "store"))
+    assert done.returncode == 0, done.stderr
+    store = Store.existing(str(tmp_path / "store"))
+    (battle,) = store.read("battles").to_dicts()
+    assert (battle["winner"], battle["turns_a"], battle["anonymous"]) == ("model_a", 1, True)
+    assert battle["vote_reason"] == "Clearer"
+    rows = store.read("reactions").sort("side", "turn", nulls_last=True)
+    assert rows.select("side", "turn", "liked", "reasons", "comment").rows() == [
+        ("a", 1, None, ["clear+"], None),
+        ("b", 1, None, [], "Too long"),
+        (None, 1, True, ["helpful+"], "Short <b>and</b> good"),
+    ]
+    assert not store.parts("rejects") or store.read("rejects").is_empty()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        {"viewport": PHONE},
+        {"viewport": PHONE, "color_scheme": "dark"},
+        {"color_scheme": "dark"},
+        {"locale": "ar", "viewport": PHONE},
+        {"locale": "ar"},
+    ],
+    ids=["phone", "dark-phone", "dark", "arabic-phone", "arabic"],
+)
+def test_a_talk_fits_each_screen(talks, browser, look, request):
+    wrong = []
+    if browser.browser_type.name == "firefox" and "color_scheme" in look:
+        pytest.skip("this Firefox takes no colour scheme")
+    page = opened_page(browser, talks.url, wrong, **look)
+    page.locator("#text").fill("Which colour?")
+    page.locator("#text").press("Enter")
+    page.locator("#terms-yes").click()
+    page.locator(".thumb").nth(3).wait_for(state="attached")
+    if page.locator(".switch").is_visible():
+        page.locator("[data-show]").nth(1).click()
+        page.locator("[data-show]").nth(0).click()
+    page.locator(".thumb.upvote").first.click()
+    page.locator(".reaction").wait_for()
+    page.locator("#goes-on").check()
+    name = re.sub(r"\W+", "-", request.node.callspec.id)
+    keep(page, f"{name}-reaction")
+    page.locator(".vote.leftvote").click()
+    page.locator("#why").wait_for()
+    keep(page, f"{name}-voted")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
+    assert wrong == []
