@@ -11,7 +11,7 @@ from flows.running.checked_flow import flow, one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.judging.sources import is_failure_pool, to_ask
+from tasks.judging.sources import is_failure_pool
 from tasks.judging.steps import (
     collect_answers,
     collect_verdicts,
@@ -22,6 +22,7 @@ from tasks.judging.steps import (
     rate_submissions,
 )
 from tasks.providers import Providers
+from tasks.providers.asked_models import to_ask
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
 from tasks.storage.keyed_ids import UNFINISHED

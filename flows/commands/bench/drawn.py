@@ -117,7 +117,7 @@ def failures(settings: Settings, dry_run: PricedDryRunOption = False, as_json: J
 def _check_judge(settings: Settings) -> None:
     """Raises BadInput for the judge that ships, which cannot tell what is right, and where no case has a reference."""
     from tasks.judging.cases import cases_with_reference
-    from tasks.judging.sources import EMBEDDED_JUDGE
+    from tasks.providers.asked_models import EMBEDDED_JUDGE
 
     if settings.evaluate.judge == EMBEDDED_JUDGE:
         raise BadInput(f"--judge {EMBEDDED_JUDGE!r} cannot tell whether an answer is right; give a models file (YAML)")
@@ -127,7 +127,7 @@ def _check_judge(settings: Settings) -> None:
 def _print_proposal_estimate(settings: Settings) -> None:
     from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.cases import estimate_proposals
-    from tasks.judging.sources import to_ask
+    from tasks.providers.asked_models import to_ask
     from tasks.runtime.budget import load_prices
 
     opened, prices = existing(settings.store), load_prices(settings.prices)
