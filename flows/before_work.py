@@ -1,5 +1,6 @@
 """Validates settings before any work starts, for the command line and for every deployment."""
 
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -128,11 +129,18 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 def _check_providers(settings: Settings) -> None:
     """Checks that every chosen provider can run, has a price if there is a budget, and supports --batch if given."""
     from tasks.providers import EMBEDDED, PROVIDERS, Providers
-    from tasks.runtime.budget import check_prices, load_prices
+    from tasks.runtime.budget import check_prices, covers, load_prices
 
     providers = Providers(settings.providers)
     chosen = [providers[capability] for capability in settings.providers]
     prices = load_prices(settings.prices)
+    names = [*prices.token_prices, *prices.unit_prices]
+    for limited in settings.month_usd_max_by:
+        if not limited or not any(covers(limited, name) for name in names):
+            raise BadInput(
+                f"--set month_usd_max_by: the price file has no {limited!r}; give a name in it, or the beginning of "
+                f"several: {', '.join(sorted({re.split('[-_]', name)[0] for name in names}))}"
+            )
     if settings.has_budget:
         check_prices(prices, chosen)
     asked = settings.evaluate.models or settings.evaluate.judge  # `to_ask` checks these

@@ -22,8 +22,12 @@ from tasks.takedown.steps import finish_takedowns, forget_requested, withdraw_kn
 @flow(name="ingest")
 @one_writer
 def ingest(settings: Settings) -> Iterator[StageReport]:
-    """Read the logs and the images. Each image is decoded once, for its content id and its signals."""
-    observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
+    """Read the logs and the images. Each image is decoded once, for its content id and its signals.
+
+    Nothing is sent to a paid service; `screen` asks those for what images lack.
+    """
+    providers = Providers(settings.providers)
+    observer = MeasuringObserver(Store.open(settings.store), providers, datetime.now(UTC), free_only=True)
     yield from forget_requested(settings)  # first, so that no line of it is kept
     yield read_log_lines(settings)
     yield take_in_images(settings, observer)

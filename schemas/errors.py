@@ -10,6 +10,7 @@
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
     ├── ProviderHeld            a provider failed, or did not measure most items: nothing is released yet; status 3
     ├── LogsHeld                a log file lost lines that were read: nothing is released yet; status 3
+    ├── BudgetHeld              a run would cost more than it may spend: nothing is sent yet; status 3
     ├── StoreBusy               another run is writing to the store
     ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
     ├── EngineUnwell            Prefect's server does not start or answer, or workers end
@@ -77,6 +78,12 @@ class ProviderHeld(CurateError):
 
 class LogsHeld(CurateError):
     """A run that stops before its release because a log file lost lines; the text says which, how many, what to do."""
+
+    exit_status = 3
+
+
+class BudgetHeld(CurateError):
+    """A run that stops before it asks a paid service; the text says what it would cost, what is left and what to do."""
 
     exit_status = 3
 

@@ -24,7 +24,7 @@ WORKED_ON = {
 
 PAUSED = "service_paused"
 """Failure of a call that is not made, because the calls to its service before it failed."""
-LATER_CAUSES = {PAUSED: 1, "budget_reached": 2, "waiting_for_batch": 3}
+LATER_CAUSES = {PAUSED: 1, "budget_reached": 2, "waiting_for_batch": 3, "batch_unfinished": 4}
 """Failures that follow from others, or only wait for a later run, in the order in which they are named."""
 SETUP_FAILURES = {
     "http_401": "the key is refused",
@@ -82,6 +82,21 @@ class DropCounts(Row):
     """Conversations by reason; a conversation with several reasons counts once for each."""
 
 
+class ExpectedCost(Row):
+    """Calls that a run is expected to make to one paid service, their cost, and that of the month's runs before it."""
+
+    service: str
+    """Name in the price file."""
+    calls: int
+    """Requests, without retries."""
+    usd: float | None
+    """Expected cost in US dollars; null when the price file has no price."""
+    usd_most: float | None
+    """Cost if every answer had the maximum length; null when the price file has no price."""
+    month_usd: float
+    """Cost of this month's earlier runs, with what is unconfirmed, in US dollars."""
+
+
 class StageReport(Row):
     """The report of one stage."""
 
@@ -99,6 +114,8 @@ class StageReport(Row):
     """Items that could not be measured, by `signal: reason`."""
     use: dict[str, Use] = {}
     """Use of paid services, by service."""
+    expected: list[ExpectedCost] = []
+    """What the rest of the run is expected to cost at paid services; only of the stage `costs`."""
     drops: DropCounts | None = None
     """Drop counts so far; only of the drift stage."""
     result: str = ""
@@ -284,6 +301,12 @@ class Prices(Row):
         """US dollars of one unit; None when the file has no price."""
         price = self.unit_prices.get(service)
         return None if price is None else price.usd_per_thousand / 1000
+
+    def is_free(self, service: str) -> bool:
+        """Whether the file says that a service costs nothing."""
+        tokens, unit_usd = self.tokens(service), self.unit_usd(service)
+        has_price = tokens is not None or unit_usd is not None
+        return has_price and not unit_usd and (tokens is None or tokens.usd(1, 1) == 0)
 
     def doubts(self, services: Iterable[str]) -> list[str]:
         """A line for each of these services whose price was not read from the vendor's page."""

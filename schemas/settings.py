@@ -237,8 +237,13 @@ class Settings(Row):
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget for paid services in US dollars; items over budget are left for a later run."""
     month_usd_max: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Cost of a month's runs of this store at paid services, in US dollars (UTC months); a run has for its budget what
-    is left of it. `curate status` shows the month's sum by service."""
+    """Cost of a month's runs of this store at paid services, in US dollars (UTC months); a run may spend what is left
+    of it. `curate status` shows the month's sum by service, and against each limit."""
+    month_usd_max_by: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    """The same by provider: a name of the price file, or the beginning of several. `openai` is all of OpenAI."""
+    over_budget: Literal["hold", "part"] = "hold"
+    """What `curate run` does when its estimate is above what budget and month leave: hold, before anything is sent to a
+    paid service; or part, measure what they pay for and leave the rest for later runs."""
     prices: Place = None
     """Price file (YAML); by default the shipped one, which you should check."""
     batch: bool = False
@@ -306,7 +311,12 @@ class Settings(Row):
     @property
     def has_budget(self) -> bool:
         """Whether costs are limited, so that each paid service needs a price."""
-        return self.budget_usd is not None or self.month_usd_max is not None
+        return self.budget_usd is not None or self.has_month_limit
+
+    @property
+    def has_month_limit(self) -> bool:
+        """Whether the cost of a month's runs is limited."""
+        return self.month_usd_max is not None or bool(self.month_usd_max_by)
 
     @model_validator(mode="after")
     def _database(self) -> Self:

@@ -150,6 +150,27 @@ class MonthCost(Row):
     """Upper bound of calls whose use is not known, in US dollars."""
 
 
+class MonthLimit(Row):
+    """A limit of a month's cost, and how much of it the month's runs have spent."""
+
+    provider: str
+    """Services that it is about: a name of the price file, or the beginning of several; empty for all."""
+    usd: float
+    """Cost of this month's runs at these services, with what is unconfirmed, in US dollars."""
+    usd_max: float
+    """The limit in US dollars."""
+
+    @property
+    def usd_left(self) -> float:
+        """US dollars that the month's runs may still spend."""
+        return max(0.0, self.usd_max - self.usd)
+
+    @property
+    def setting(self) -> str:
+        """The key of the settings that gives it."""
+        return f"month_usd_max_by.{self.provider}" if self.provider else "month_usd_max"
+
+
 class Appeal(Row):
     """Words of a visitor who was refused; nothing says who it was."""
 

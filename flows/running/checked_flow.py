@@ -46,7 +46,7 @@ from tasks.storage.lock import remove_leftovers, storage_errors, writing
 from tasks.storage.records import RunRecord, add_audit_entry, latest_run_record, run_record, run_records
 from tasks.storage.reviews import take_in_journal
 from tasks.storage.tables import Store
-from tasks.upkeep.standing import month_left
+from tasks.upkeep.standing import month_limits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,12 +111,17 @@ def ended(error: CurateError) -> Any:
 
 
 def _limit_costs(store: Store, settings: Settings) -> None:
-    """Leave a run what its store's month has left. Call it while holding the lock, so that no other run spends it."""
-    if settings.month_usd_max is None:
+    """Leave a run what its store's month has left. Call it while holding the lock, so that no other run spends it.
+
+    A line says how much that is when the run first asks a paid service, and so never in a run that asks none.
+    """
+    if not settings.has_month_limit:
         return
-    left_usd = month_left(run_records(store), settings.month_usd_max, datetime.now(UTC))
-    ledger().limit(left_usd)
-    tell(f"of the month's {settings.month_usd_max:,.2f} US dollars (month_usd_max) {left_usd:,.2f} are left")
+    limits = month_limits(run_records(store), settings, datetime.now(UTC))
+    for limit in limits:
+        ledger().limit(limit.usd_left, limit.provider)
+    words = [f"{limit.usd_left:,.2f} of {limit.usd_max:,.2f} ({limit.setting})" for limit in limits]
+    ledger().announce = lambda: tell(f"the month has left, in US dollars: {'; '.join(words)}")
 
 
 WAIT_SECONDS = 10.0
@@ -246,6 +251,7 @@ class Shown:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stages: UUID | None = None
+        self._run_id = flow_run.id
         self._over_budget = False
         self._progress: UUID | None = None
         with _artifacts():
@@ -261,7 +267,7 @@ class Shown:
             left = 0 if self._over_budget else _over_budget(reports[-1])
             if left and deployment.id:  # without a deployment, Prefect asks the server each time
                 self._over_budget = True
-                about = {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "curation.items-left": str(left)}
+                about = {"prefect.resource.id": f"prefect.flow-run.{self._run_id}", "curation.items-left": str(left)}
                 emit_event("curation.over-budget", about)
             shown = reports[-1].model_dump(mode="json", exclude={"drops", "made_from"})
             line = {name: value for name, value in shown.items() if value}

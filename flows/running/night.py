@@ -28,6 +28,7 @@ from tasks.policy.canaries import escaped, plant, probes
 from tasks.policy.policy_file import load_policy
 from tasks.providers import MAKERS, Providers
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
+from tasks.runtime.budget import ledger
 from tasks.runtime.progress import tell, timed
 from tasks.signals.registry import signal_of
 from tasks.storage.lock import writing
@@ -38,7 +39,7 @@ _ON_IMAGES = (MeasuredOn.IMAGES, MeasuredOn.ITEM_IMAGES)
 
 
 def services_answer(settings: Settings) -> Iterator[StageReport]:
-    """Ask the services of a deployment's run before it begins. Raises MissingProvider when one refuses.
+    """Ask the services of a deployment's run before it measures. Raises MissingProvider when one refuses.
 
     One that is only down for now does not stop the night: its calls are tried again, and fail closed.
     """
@@ -50,7 +51,9 @@ def services_answer(settings: Settings) -> Iterator[StageReport]:
 def _ask_services(settings: Settings) -> StageReport:
     answers = dict(first_answers(Providers(settings.providers)))
     if refused := [f"{service}: {SETUP_FAILURES[why]}" for service, why in answers.items() if why in SETUP_FAILURES]:
-        raise MissingProvider(f"{'; '.join(refused)}; nothing was begun; put it right, and see `curate doctor --ask`")
+        raise MissingProvider(
+            f"{'; '.join(refused)}; nothing was measured; put it right, and see `curate doctor --ask`"
+        )
     return StageReport(stage="services", counts={"asked": len(answers), "silent": sum(map(bool, answers.values()))})
 
 
@@ -86,7 +89,7 @@ def _white() -> Any:
 @flow(name="canaries")
 def canaries(settings: Settings) -> list[StageReport]:
     """Plant, measure and decide the probes. Raises CanaryEscaped when the policy does not catch one."""
-    started, planted = time.monotonic(), probes()
+    started, before, planted = time.monotonic(), ledger().use(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
         with tags(PROBES), writing(own.store):
@@ -98,9 +101,16 @@ def canaries(settings: Settings) -> list[StageReport]:
     calls = sum((Counter(report.model_calls) for report in reports), Counter[str]())
     failures = sum((Counter(report.failures) for report in reports), Counter[str]())
     counts = {"probes": len(planted), "caught": len(planted)}
-    seconds = time.monotonic() - started
+    use = ledger().since(before)
     return [
-        StageReport(stage="canaries", seconds=seconds, counts=counts, model_calls=dict(calls), failures=dict(failures))
+        StageReport(
+            stage="canaries",
+            seconds=time.monotonic() - started,
+            counts=counts,
+            model_calls=dict(calls),
+            failures=dict(failures),
+            use=use,
+        )
     ]
 
 

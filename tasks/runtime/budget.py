@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -43,6 +43,11 @@ def check_prices(prices: Prices, providers: Iterable[object]) -> None:
             )
 
 
+def covers(provider: str, service: str) -> bool:
+    """Whether a limit under this name is about a service: `openai` is, about all of OpenAI's; "" about every one."""
+    return not provider or service == provider or service.startswith((f"{provider}-", f"{provider}_"))
+
+
 class Bill(AbstractContextManager["Bill"]):
     """The cost of one running call. Closed without `settle`, it counts as its reserved price, unconfirmed."""
 
@@ -76,20 +81,27 @@ class Bill(AbstractContextManager["Bill"]):
 
 
 class Ledger:
-    """The use of one run. Every call first reserves its highest price, so that the budget is never exceeded."""
+    """The use of one run. Every call first reserves its highest price, so that no limit is ever exceeded."""
 
     def __init__(self, prices: Prices, budget_usd: float | None = None) -> None:
         self.prices = prices
-        self.budget_usd = budget_usd
+        self.announce: Callable[[], None] | None = None
+        """Called once, before the first call to a paid service."""
+        self._limits = {} if budget_usd is None else {"": budget_usd}
         self._use: dict[str, Use] = {}
-        self._reserved_usd, self._running = 0.0, 0
+        self._reserved_usd, self._running = defaultdict[str, float](float), 0
         self._healths = defaultdict[str, Health](Health)
         self._changed = threading.Condition()
 
-    def limit(self, usd: float) -> None:
-        """Lower the budget to this, if it was more or none."""
+    @property
+    def budget_usd(self) -> float | None:
+        """US dollars that the run may spend in all; None without a limit."""
+        return self._limits.get("")
+
+    def limit(self, usd: float, provider: str = "") -> None:
+        """Lower what the run may spend in all, or at the services that `provider` covers, to this, if it was more."""
         with self._changed:
-            self.budget_usd = usd if self.budget_usd is None else min(self.budget_usd, usd)
+            self._limits[provider] = min(usd, self._limits.get(provider, usd))
 
     def health(self, service: str) -> Health:
         """Whether the service answers the calls of this run."""
@@ -109,7 +121,11 @@ class Ledger:
         no budget.
         """
         with self._changed:
-            while not self._has_room(most_usd):
+            announce, self.announce = self.announce, None
+        if announce is not None:
+            announce()
+        with self._changed:
+            while not self._has_room(service, most_usd):
                 if most_usd is None or not self._running or not wait:
                     return None
                 self._changed.wait()
@@ -121,21 +137,29 @@ class Ledger:
             return self._open(service, 0.0)
 
     def _open(self, service: str, most_usd: float) -> Bill:
-        self._reserved_usd += most_usd
+        self._reserved_usd[service] += most_usd
         self._running += 1
         return Bill(self, service, most_usd)
 
-    def _has_room(self, most_usd: float | None) -> bool:
-        if self.budget_usd is None:
-            return True
-        spent = sum(use.usd + use.usd_unconfirmed for use in self._use.values())
-        return most_usd is not None and spent + self._reserved_usd + most_usd <= self.budget_usd
+    def _has_room(self, service: str, most_usd: float | None) -> bool:
+        return all(
+            most_usd is not None and self._taken_usd(provider) + most_usd <= limit_usd
+            for provider, limit_usd in self._limits.items()
+            if covers(provider, service)
+        )
+
+    def _taken_usd(self, provider: str) -> float:
+        """US dollars that the services of `provider` have cost, or may still cost."""
+        spent = sum(use.usd + use.usd_unconfirmed for name, use in self._use.items() if covers(provider, name))
+        return spent + sum(usd for name, usd in self._reserved_usd.items() if covers(provider, name))
 
     def close(self, service: str, most_usd: float, use: Use) -> None:
         """Replace a reservation by the actual use."""
         with self._changed:
             self._running -= 1
-            self._reserved_usd = self._reserved_usd - most_usd if self._running else 0.0
+            self._reserved_usd[service] -= most_usd
+            if not self._running:
+                self._reserved_usd.clear()  # with the rounding errors of its sums
             self._use[service] = self._use.get(service, Use()).plus(use)
             self._changed.notify_all()
 

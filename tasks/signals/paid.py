@@ -26,6 +26,7 @@ from tasks.runtime.progress import Measured
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
 from tasks.signals.run import BATCH, Load, Rows, cut, measured, missing
 from tasks.storage.parts import append_incrementally
+from tasks.storage.queries.released import released_rows
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
@@ -141,25 +142,35 @@ def _as_measured(provider: Any, items: Sequence[ItemSize], count: Count) -> Expe
     return functools.reduce(ExpectedUse.plus, each, ExpectedUse(0))
 
 
+_DOCUMENTS = """
+    -- a row is one conversation, as it would be released, of a wanted document
+    SELECT conversation_id, document_id, tstamp, turns, image_ids FROM released SEMI JOIN wanted USING (document_id)
+"""
+
+
 def estimate_documents(
     known: Store,
-    conversations: pl.DataFrame,
+    source: Store,
+    documents: Iterable[str],
     images: Mapping[str, Size],
     providers: Providers,
     prices: Prices,
     count: Count,
 ) -> list[Estimate]:
-    """Cost of document signals at paid services: by single calls and, where it can, by the vendor's batch API."""
-    first = conversations.unique("document_id", keep="first", maintain_order=True)
-    found = []
-    failed = first.join(known.read("failures", ["document_id"]), on="document_id", how="semi", maintain_order="left")
+    """Cost of document signals at paid services: by single calls and, where it can, by the vendor's batch API.
+
+    `documents` are ids of documents of `source`, of which those count that lack a value in `known`.
+    """
+    ids, found = set(documents), []
+    failed = ids.intersection(known.read("failures", ["document_id"])["document_id"])
     kinds = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
-        among = first if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed
         signal = kinds[name]
-        wanted = among.filter(pl.col("document_id").is_in(missing(known, signal, among["document_id"])))
-        items = [_document_size(turns, ids, images) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
+        lacking = missing(known, signal, ids if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed)
+        wanted = pl.DataFrame({"document_id": pl.Series(lacking, dtype=pl.String)})
+        rows = released_rows(source, _DOCUMENTS, wanted=wanted).unique("document_id", keep="first", maintain_order=True)
+        items = [_document_size(turns, shown, images) for turns, shown in rows["turns", "image_ids"].iter_rows()]
         use = expected_use(providers[name], items, count)
         modes = ("one by one", "batch") if hasattr(signal.model, "together") else ("one by one",)
         found += [estimate_row(providers[name].service, name, len(items), use, prices, mode) for mode in modes]

@@ -333,14 +333,15 @@ class Measurer(NamedTuple):
 
 
 class MeasuringObserver:
-    """Measures image signals during ingest, on the images that ingest decodes. Loads providers at first use.
+    """Measures image signals while images are taken in and decoded. Loads providers at first use.
 
-    A copy in another process skips paid signals, because budget and rate limits are kept in the main process only;
-    `catch_up_images` measures them later.
+    With `free_only` it skips paid signals, which `catch_up_images` measures later: nothing is sent before a run has
+    read its logs and knows what it would cost. So does a copy in another process, because budget and rate limits are
+    kept in the main process only.
     """
 
-    def __init__(self, store: Store, providers: Providers, now: datetime, spread: bool = False) -> None:
-        self._store, self._providers, self._now, self._spread = store, providers, now, spread
+    def __init__(self, store: Store, providers: Providers, now: datetime, free_only: bool = False) -> None:
+        self._store, self._providers, self._now, self._free_only = store, providers, now, free_only
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _in_this_process, (self._store.root, tuple(sorted(self._providers.names.items())), self._now)
@@ -348,7 +349,7 @@ class MeasuringObserver:
     @cached_property
     def _signals(self) -> list[Signal[DecodedImage]]:
         signals = image_signals(self._providers)
-        paid = self._providers.paid(signals) if self._spread else set()
+        paid = self._providers.paid(signals) if self._free_only else set()
         return [signal for name, signal in signals.items() if name not in paid]
 
     @cached_property
@@ -374,4 +375,4 @@ class MeasuringObserver:
 @lru_cache(maxsize=1)
 def _in_this_process(store: str, names: tuple[tuple[str, str], ...], now: datetime) -> MeasuringObserver:
     """The observer that all shards of a run share in this process."""
-    return MeasuringObserver(Store(store), Providers(dict(names)), now, spread=True)
+    return MeasuringObserver(Store(store), Providers(dict(names)), now, free_only=True)

@@ -21,9 +21,9 @@ from tasks.signals.registry import Signal, chosen_signals, image_signals, signal
 from tasks.signals.run import ImageItems, Measurer, TextItems, measure_items, missing, versions_by_name
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import (
-    conversations_as_released,
     kept_conversations,
     logged_on,
+    released_rows,
     require_redactions,
 )
 from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids
@@ -201,15 +201,21 @@ def _measure_documents(
     return total
 
 
+_RELEASED_DOCUMENTS = """
+    -- a row is one conversation as it would be released, also if it is dropped
+    SELECT conversation_id, document_id, day, tstamp FROM released
+"""
+
+
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
-    """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged.
+    """conversation_id, document_id, day and tstamp of the conversations of `source` that `known` has not dropped.
 
     Of the documents that it has not decided on, as large a share as it kept, by content id, once DECIDED_MIN items have
     a decision.
     """
     decisions = known.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
     dropped = decisions.filter(~pl.col("kept_by_screening"))["item_id"]
-    conversations = conversations_as_released(source)
+    conversations = released_rows(source, _RELEASED_DOCUMENTS)
     conversations = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
     if decisions.height < DECIDED_MIN:
         return conversations

@@ -31,7 +31,7 @@ from pydantic import ValidationError
 from schemas.errors import CurateError, StoreUnwell, why_unreadable
 from schemas.items.reject import REJECT_TEXTS
 from schemas.policy import Policy, Rule
-from schemas.run import DropCounts, Funnel, StageReport
+from schemas.run import LATER_CAUSES, DropCounts, Funnel, StageReport
 from schemas.settings import Settings
 from schemas.upkeep import Audited, AuditEntry
 from tasks.runtime.untrusted import read_yaml
@@ -137,6 +137,19 @@ def _read_record(store: Store, path: str) -> dict[str, Any]:
         return {**record, "stages": [*record["stages"]]}
     except (ValueError, KeyError, TypeError):
         raise StoreUnwell(f"store {store.root!r} is damaged: {path} is no record of a run; delete it") from None
+
+
+def left_for_later(store: Store) -> bool:
+    """Whether the last run that measured everything, before the present one, left items for the next run.
+
+    Those that found no room in a budget, that wait in a batch, or whose service was paused.
+    """
+    for record in reversed(run_records(store)[:-1]):
+        stages = {stage["stage"]: stage for stage in record["stages"] if stage["stage"] != "canaries"}
+        if "measure_documents" in stages:
+            causes = {failure.rpartition(": ")[2] for stage in stages.values() for failure in stage["failures"]}
+            return not causes.isdisjoint(LATER_CAUSES)
+    return False
 
 
 def latest_run_record(store: Store) -> str:

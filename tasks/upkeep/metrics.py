@@ -23,7 +23,15 @@ from schemas.tables import SIGNALS
 from schemas.upkeep import Due, Holdings, MonthCost
 from tasks.storage.records import COMPLETED, FAILED, HELD, KILLED, RUNNING
 from tasks.storage.tables import Store
-from tasks.upkeep.standing import NIGHTLY, Records, deployment_of, last_completed, month_costs, service_uses
+from tasks.upkeep.standing import (
+    NIGHTLY,
+    Records,
+    deployment_of,
+    last_completed,
+    month_costs,
+    month_limits,
+    service_uses,
+)
 
 FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
     "conversations": ("Conversations, kept or not.", ()),
@@ -46,6 +54,8 @@ FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
     "month_usd": ("Cost of this month's runs in US dollars, with what is unconfirmed.", ("service",)),
     "month_usd_total": ("The same of all services.", ()),
     "month_usd_max": ("Limit of that cost (month_usd_max); infinite without one.", ()),
+    "month_provider_usd": ("The same of a provider with a limit of its own.", ("provider",)),
+    "month_provider_usd_max": ("Limit of that cost (month_usd_max_by).", ("provider",)),
 }
 """Figure, without the `curate_` before its name -> its meaning and its labels beside `store`."""
 STATES = (RUNNING, COMPLETED, HELD, FAILED, KILLED)
@@ -82,6 +92,10 @@ def write_metrics(
     samples += [_Sample("waiting", row.count, (row.what,)) for row in waits]
     samples += _of_month(month_costs(records, now), records)
     samples.append(_Sample("month_usd_max", math.inf if settings.month_usd_max is None else settings.month_usd_max))
+    for limit in month_limits(records, settings, now):
+        if limit.provider:
+            samples.append(_Sample("month_provider_usd", limit.usd, (limit.provider,)))
+            samples.append(_Sample("month_provider_usd_max", limit.usd_max, (limit.provider,)))
     for sample in samples:
         gauges[sample.figure].labels(name, *sample.labels).set(sample.value)
     try:

@@ -3,21 +3,27 @@
 Before a first run: its time and room from figures that were measured, and a sample on which a policy is tried.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
 from schemas.run import Scale, Use
-from schemas.upkeep import Due, Holdings, MonthCost, PastRun
+from schemas.settings import Settings
+from schemas.upkeep import Due, Holdings, MonthCost, MonthLimit, PastRun
 from tasks.ingest.shrunk import shrunk_files
+from tasks.runtime.budget import covers
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.reviews import journalled
 from tasks.storage.tables import Store
 
 Records = Sequence[Mapping[str, Any]]
+BATCHES = "batches"
+"""Folder with a record of each batch at a vendor."""
 
 
 def holdings(store: Store, records: Records) -> Holdings:
@@ -81,10 +87,26 @@ def month_costs(records: Records, now: datetime) -> list[MonthCost]:
     return sorted(rows, key=lambda row: (-row.usd - row.usd_unconfirmed, row.service))
 
 
-def month_left(records: Records, month_usd_max: float, now: datetime) -> float:
-    """US dollars of a month's limit that its runs have left, with what is unconfirmed counted as spent."""
-    spent = sum(row.usd + row.usd_unconfirmed for row in month_costs(records, now))
-    return max(0.0, month_usd_max - spent)
+def month_limits(records: Records, settings: Settings, now: datetime) -> list[MonthLimit]:
+    """The limits of a month's cost in the settings, that of all services first, and what its runs have spent."""
+    limits = {} if settings.month_usd_max is None else {"": settings.month_usd_max}
+    limits |= settings.month_usd_max_by
+    costs = month_costs(records, now)
+    spent = {
+        provider: sum(row.usd + row.usd_unconfirmed for row in costs if covers(provider, row.service))
+        for provider in limits
+    }
+    return [MonthLimit(provider=name, usd=spent[name], usd_max=usd_max) for name, usd_max in limits.items()]
+
+
+def waiting_questions(store: Store) -> dict[str, int]:
+    """Paid service -> questions that an earlier run sent in batches, and whose answers no run has collected."""
+    found: dict[str, int] = defaultdict(int)
+    for name in store.json_files(BATCHES):
+        with suppress(ValueError, KeyError, TypeError):  # an unreadable record is deleted by the run that collects
+            batch = json.loads(store.read_bytes(f"{BATCHES}/{name}") or b"")
+            found[batch["service"]] += len(batch["names"])
+    return found
 
 
 def due(store: Store, records: Records) -> Iterator[Due]:
@@ -97,7 +119,7 @@ def due(store: Store, records: Records) -> Iterator[Due]:
     yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
     yield Due(what="verdicts that no run has taken in", count=len(journalled(store)), next="curate run")
     yield Due(what="a takedown that was interrupted", count=int(interrupted), next="curate takedown")
-    yield Due(what="batches at vendors", count=len(store.fs.find(store.at("batches"))), next="curate run")
+    yield Due(what="batches at vendors", count=len(store.fs.find(store.at(BATCHES))), next="curate run")
 
 
 def service_uses(records: Records) -> dict[str, Use]:

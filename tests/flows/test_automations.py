@@ -79,13 +79,13 @@ from schemas.settings import Settings
 @flow(name="inner")
 @one_writer
 def inner(settings: Settings):
+    yield StageReport(stage="measure_documents", failures={{"categories: budget_reached": 7}})
     pathlib.Path({pid!r}).write_text(str(os.getpid()))
     time.sleep(600)
 
 @flow(name="asleep")
 @one_writer
 def asleep(settings: Settings):
-    yield StageReport(stage="measure_documents", failures={{"categories: budget_reached": 7}})
     yield from inner(settings)
 """
 
@@ -155,7 +155,7 @@ def test_a_run_that_is_held_over_budget_or_killed_is_told_and_its_line_is_ours(s
         client.create_flow_run_from_deployment(nightly.deployment_id, state=Failed(name="Held", message=line), name="x")
         wait_until(pid.exists, worker)
         wait_until(lambda: len(told()) == 2)
-        left = "left items for a later run; raise budget_usd, or let the next nights catch up."
+        left = "left items for a later run; raise what limits the cost, or let the next nights catch up."
         assert set(told()) == {
             f"curation failed | x: {line}",
             f"over budget | {client.read_flow_run(nightly.id).name} {left}",

@@ -64,8 +64,9 @@ def test_prompts_pieces_of_text_images_and_calls_a_tag_are_counted_once_and_a_ba
 
 def test_before_anything_was_decided_some_documents_are_screened(curate, prefect_server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setattr("flows.commands.estimate.TRIED", 40)
-    monkeypatch.setattr("tasks.signals.steps.DECIDED_MIN", 20)
+    monkeypatch.setattr("flows.running.costs.TRIED", 40)
+    for module in ("flows.running.costs", "tasks.signals.steps"):
+        monkeypatch.setattr(f"{module}.DECIDED_MIN", 20)
     words = ["giraffe", "receipt", "triangle", "kettle", "harbour", "violin"]
     asked = [f"{words[n % 6]} {n}" + (" write to ann@example.com" if n % 3 == 0 else "") for n in range(90)]
     chats = [conversation(f"c{n}", text, f"Answer {n}.") for n, text in enumerate(asked)]

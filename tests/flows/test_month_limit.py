@@ -1,5 +1,6 @@
 """A month's limit of cost: a run has what the month has left, and at the limit no paid call is made."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -53,8 +54,33 @@ def test_a_run_may_spend_what_the_month_and_its_own_budget_leave(store, capsys, 
             with ledger().reserve("gpt", left, wait=False):
                 pass
     said = capsys.readouterr().err
-    assert ("month_usd_max" in said) == (most is not None)
-    assert most is None or f"of the month's {most:,.2f} US dollars" in said
+    assert ("month_usd_max" in said) == (most is not None and left is not None)
+    assert most is None or said.count(f" of {most:,.2f} (month_usd_max)") == 1
+
+
+def test_a_run_that_asks_no_paid_service_does_not_name_its_limits(store, capsys):
+    with one_ledger(None, None):
+        _limit_costs(store, Settings(store=store.root, month_usd_max=10.0))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_provider_with_a_limit_of_its_own_leaves_room_at_others(store):
+    _spent(store, MONTH + timedelta(seconds=2), 0.0)
+    settings = Settings(store=store.root, month_usd_max=10.0, month_usd_max_by={"gpt": 3.0, "google": 1.0})
+    with one_ledger(settings.budget_usd, None):
+        _limit_costs(store, settings)
+        assert [ledger().reserve(service, 0.51, wait=False) for service in ("gpt", "gpt-image-1")] == [None, None]
+        with ledger().reserve("google_vision", 0.9, wait=False):
+            assert ledger().reserve("google-gemini", 0.2, wait=False) is None
+            with ledger().reserve("gptoss", 6.0, wait=False), ledger().reserve("gpt_x", 0.5, wait=False):
+                assert ledger().reserve("anthropic", 0.2, wait=False) is None, "in all, 7.4 of 7.5 are taken"
+
+
+@pytest.mark.parametrize("name", ["open", "nobody"])
+def test_a_limit_for_a_provider_that_no_price_names_is_one_line(refused, store, name):
+    state_layout(store)
+    err = refused("decide", "--store", store.root, "--set", f"month_usd_max_by.{name}=5")
+    assert f"the price file has no {name!r}" in err and "anthropic, google, openai" in err
 
 
 def test_a_service_without_a_price_cannot_be_asked_under_a_months_limit(store, monkeypatch, tmp_path):
@@ -88,3 +114,21 @@ def test_status_says_when_the_limit_is_reached(store, curate, tmp_path):
         (tmp_path / "curate.yaml").write_text(f"store: store\nmonth_usd_max: {most}\n")
         code, out, _ = curate("status", store.root)
         assert (code, "the month's limit of cost" in out) == (0, is_said)
+
+
+def test_status_shows_what_is_left_of_each_limit(store, curate, tmp_path):
+    state_layout(store)
+    (tmp_path / "curate.yaml").write_text("store: store\nmonth_usd_max: 20\nmonth_usd_max_by: {openai: 1, gpt: 2}\n")
+    code, out, _ = curate("status", store.root, "--json")
+    rows = [row for row in map(json.loads, out.splitlines()) if row.pop("table") == "limits"]
+    assert code == 0
+    assert [(row["provider"], row["usd"], row["usd_left"]) for row in rows] == [
+        ("all", 2.5, 17.5),
+        ("openai", 0.0, 1.0),
+        ("gpt", 2.5, 0.0),
+    ]
+    assert "month_usd_max_by.gpt" in out
+    figures = tmp_path / "curate.prom"
+    assert curate("status", store.root, "--out", figures) == (0, "", "")
+    assert 'curate_month_provider_usd{provider="gpt",store="store"} 2.5' in figures.read_text()
+    assert 'curate_month_provider_usd_max{provider="gpt",store="store"} 2.0' in figures.read_text()

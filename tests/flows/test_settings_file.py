@@ -210,7 +210,7 @@ def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curat
     assert "test-key" not in out + err
 
 
-def test_a_deployed_night_does_not_begin_when_a_service_refuses_and_does_when_one_is_down(openai_server, monkeypatch):
+def test_a_deployed_night_measures_nothing_when_a_service_refuses_and_does_when_one_is_down(openai_server, monkeypatch):
     from flows.running.night import services_answer
     from tasks.providers.production.calls import Service
 
@@ -221,7 +221,7 @@ def test_a_deployed_night_does_not_begin_when_a_service_refuses_and_does_when_on
     openai_server.answer(Reply({}, 503))
     assert [report.counts for report in services_answer(night)] == [{"asked": 1, "silent": 1}]
     openai_server.answer(Reply({"error": {"code": "insufficient_quota"}}, 429))
-    with pytest.raises(MissingProvider, match=r"^openai_moderation: the quota is used up; nothing was begun"):
+    with pytest.raises(MissingProvider, match=r"^openai_moderation: the quota is used up; nothing was measured"):
         list(services_answer(night))
 
 

@@ -10,7 +10,7 @@ import typer
 from flows.commands.options import JsonOption, option, settings_of
 from flows.commands.tables import print_rows
 from schemas.row import Row
-from schemas.upkeep import Due
+from schemas.upkeep import Due, MonthLimit
 
 if TYPE_CHECKING:
     from tasks.storage.tables import Store
@@ -54,9 +54,10 @@ def status(
     runs = [standing.past_run(record) for record in records[: -_RUNS - 1 : -1]]
     holds, costs = standing.holdings(store, records), standing.month_costs(records, now)
     waits = [*standing.due(store, records), *_questions(store)]
-    if settings.month_usd_max is not None:
-        reached = standing.month_left(records, settings.month_usd_max, now) <= 0
-        waits.append(Due(what="the month's limit of cost", count=int(reached), next="raise month_usd_max, or wait"))
+    limits = standing.month_limits(records, settings, now)
+    for limit in limits:
+        what = " of ".join(filter(None, ("the month's limit of cost", limit.provider)))
+        waits.append(Due(what=what, count=int(limit.usd_left <= 0), next=f"raise {limit.setting}, or wait"))
     goes = removable(store, settings, now)
     removed = [{"what": name, "count": count, "which": ", ".join(goes.releases) if name == "releases" else ""}
                for name, count in goes.counts.items()]  # fmt: skip
@@ -67,6 +68,8 @@ def status(
         "waiting": [row for row in waits if row.count],
         f"cost of {now:%Y-%m}": costs,
     }
+    if limits:
+        tables[f"limits of {now:%Y-%m}"] = [_against(limit) for limit in limits]
     if removed:
         tables["removed_next"] = removed
     for name, rows in tables.items() if out is None or as_json else ():
@@ -74,6 +77,12 @@ def status(
     if out is not None:
         label = name or store.path.rstrip("/").rpartition("/")[2]
         write_metrics(store, label, out, records, holds, waits, settings, now)
+
+
+def _against(limit: MonthLimit) -> dict[str, str | float]:
+    """A row: what the month's runs have spent of a limit."""
+    amounts = {"usd": limit.usd, "usd_max": limit.usd_max, "usd_left": limit.usd_left}
+    return {"provider": limit.provider or "all"} | {name: round(usd, 4) for name, usd in amounts.items()}
 
 
 def _questions(store: "Store") -> Iterator[Due]:

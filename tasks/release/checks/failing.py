@@ -14,7 +14,7 @@ MOST = 0.5
 _UNMEASURED = {f"unmeasured_{name}": name for name in SIGNAL_ENTRIES}
 """Reason of a decision -> the signal that was not there."""
 
-_POSTPONED = {"budget_reached", "waiting_for_batch"}
+_POSTPONED = {"budget_reached", "waiting_for_batch", "batch_unfinished"}
 """Reasons that are no failure of a provider: the next run continues."""
 
 

@@ -96,10 +96,15 @@ def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: V
         yield wanted[unseen["number"]].with_columns(unseen["text"])
 
 
-def all_texts(store: Store, texts: Texts, versions: Versions) -> dict[str, str]:
-    """Content id -> text of all these texts, in memory. Raises as `lacking_texts`."""
-    ids = store.batches(_DISTINCT_TEXT_IDS, **_values(store, texts, versions))
-    wanted = pl.concat(ids)
+def text_ids(store: Store, texts: Texts, versions: Versions) -> pl.Series:
+    """The content ids of all these texts, without repetitions. Raises as `lacking_texts`."""
+    return pl.concat(store.batches(_DISTINCT_TEXT_IDS, **_values(store, texts, versions)))["content_id"]
+
+
+def all_texts(store: Store, texts: Texts, versions: Versions, wanted_ids: pl.Series | None = None) -> dict[str, str]:
+    """Content id -> text of all these texts, or of those with `wanted_ids`, in memory. Raises as `lacking_texts`."""
+    ids = text_ids(store, texts, versions) if wanted_ids is None else wanted_ids
+    wanted = pl.DataFrame({"content_id": ids})
     frames = with_texts(store, wanted, texts.kind, versions)
     return {content_id: text for rows in frames for content_id, text in rows.iter_rows()}
 
