@@ -48,7 +48,7 @@ fast: $(VENV)/core
 fuzz: .venv/full ## The fuzz tests with thirty times the examples
 	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py
 
-amputate: .venv/full ## Take a product out of a copy of the tree and run the tests that stand without it: PRODUCT=generated_bench
+amputate: .venv/full ## Take a product out of a copy of the tree and run the tests that stand without it: PRODUCT=generated_bench, or a number
 	@$(BIN)/python -m tests.amputate $(PRODUCT) $(TESTS)
 
 image: .venv/full ## Run each line of deploy/Dockerfile in a bare Debian root: TARGET=core, PACKAGES=DIR of the machine (root, debootstrap)

@@ -29,7 +29,7 @@ class Added(NamedTuple):
     """Name of the command or group that it stands before; it is the last where there is none of this name."""
 
 
-def _name(listed: Listed) -> str:
+def typed_name(listed: Listed) -> str:
     """Name that users type; `in_` and `serve_pages` are the commands `in` and `serve`."""
     return listed.name if isinstance(listed, CommandGroup) else str(listed.__name__.partition("_")[0])
 
@@ -40,7 +40,7 @@ def put(headings: Mapping[str, list[Listed]], added: Added) -> None:
         each.name: each.commands for listed in headings.values() for each in listed if isinstance(each, CommandGroup)
     }
     beside = {**headings, **groups}[added.to]
-    names = [_name(each) for each in beside]
+    names = [typed_name(each) for each in beside]
     beside.insert(names.index(added.before) if added.before in names else len(names), added.listed)
 
 
@@ -52,4 +52,4 @@ def add_all(app: typer.Typer, listed: list[Listed], heading: str | None = None) 
             add_all(inner, each.commands)
             app.add_typer(inner, name=each.name, rich_help_panel=heading)
         else:
-            app.command(_name(each), rich_help_panel=heading)(each)
+            app.command(typed_name(each), rich_help_panel=heading)(each)
