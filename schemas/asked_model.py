@@ -126,6 +126,8 @@ class ArenaModel(Row):
     """Licence of its weights, or proprietary."""
     since: date | None = None
     """Day when the model was published."""
+    size: str | None = Field(default=None, min_length=1, max_length=40)
+    """Size as visitors of an arena read it when names are shown, such as 7 B, or 400 B with 17 B active."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """How often the model is drawn for battles, relative to others; 0 for never."""
     anonymous_only: bool = False

@@ -77,6 +77,7 @@ def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Co
         "voted": False,
         "feedback": [],
         "served": None,
+        "consent": None,
         "source": "2024-09-18-conv.json",
         "line": 1,
     }

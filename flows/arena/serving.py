@@ -36,6 +36,8 @@ from tasks.policy.policy_file import load_policy
 from tasks.providers import Providers
 from tasks.providers.capabilities import StreamingModel
 from tasks.providers.chat import streaming_model
+from tasks.providers.embedded.pii.patterns import matches
+from tasks.providers.embedded.pii.readings import readings
 
 DEMO_FOLDER = "arena-demo"
 LIVE = "live"
@@ -109,8 +111,14 @@ def admission(settings: ArenaSettings) -> Admission:
         spares_open=bool(proprietary) and set(proprietary) == {"proprietary"},
         refused_of_images=refused("image_moderation.flagged_categories"),
         known=known or None,
+        personal=personal_kinds if settings.warn else lambda text: (),
         holds_file=lambda content: bool(known) and known.holds_file(file_digests(content)),
     )
+
+
+def personal_kinds(text: str) -> list[str]:
+    """Kinds of personal data whose form a text has. Names have none, and are not asked about."""
+    return [span.type for span in matches(readings([text]))[0]]
 
 
 def app(
@@ -118,6 +126,7 @@ def app(
     admission: Admission, presets: str | None,
 ) -> tuple[Arena, FastAPI]:  # fmt: skip
     """The arena and its application."""
+    admission.personal("")  # reads the patterns before the first visitor comes
     arena = _arena(chosen, served, connect, admission)
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
     as_presets = chosen.settings.presets is not None  # not the demo's own examples

@@ -88,6 +88,17 @@ class Serving(Row):
     """Tokens of the answer as the server counted them, thinking included."""
 
 
+class Consent(Row):
+    """The terms that a visitor accepted before the first message, where the arena's server logs it."""
+
+    terms_version: str
+    """Version of the text, as the server names it: with our own arena, the first 16 hex digits of its SHA-256."""
+    language: str
+    """Language in which the text was shown, such as de."""
+    accepted_at: datetime
+    """When it was accepted (UTC)."""
+
+
 class ServedAnswer(Serving):
     """How one answer of a conversation came."""
 
@@ -163,6 +174,8 @@ class Sighting(Row):
     """Parts of its messages that were not read; null in older stores, as if there were none."""
     opinion: Opinion | None
     """The line's opinion on one answer of this side; null where it says nothing, and in older stores."""
+    consent: Consent | None
+    """What the visitor had agreed to by then; null where the line does not say it, and in older stores."""
 
 
 class Conversation(Row):
@@ -203,6 +216,9 @@ class Conversation(Row):
     """Buttons the user pressed: upvote, downvote, flag."""
     served: list[ServedAnswer] | None
     """How answers came; null in logs that do not say it, in older stores, and once redacted."""
+    consent: Consent | None
+    """What the visitor last agreed to; null in logs that do not say it, in older stores, and once redacted. It is in no
+    release."""
     source: str
     """Log file of the line with the final state, relative to the log folder."""
     line: int

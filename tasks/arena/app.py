@@ -28,7 +28,7 @@ from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import check_words, page_words, speak
+from tasks.arena.words import check_words, page_language, page_words, speak
 from tasks.images.small import MEDIA_TYPE, thumb
 from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
@@ -50,6 +50,8 @@ _UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
 _TIDY_SECONDS = 30.0
 _YEAR_SECONDS = 31_536_000
 _PNG = "image/png"
+_UNLISTED = {"x-robots-tag": "noindex, nofollow, noarchive", "cache-control": "no-store"}
+"""Headers of what somebody shares: no search engine lists it, and it is gone as soon as it is taken back."""
 
 
 class Said(BaseModel):
@@ -61,6 +63,8 @@ class Said(BaseModel):
     text: str
     pictures: list[str] = Field(default=[], max_length=40)
     sampling: dict[str, float] = Field(default={}, max_length=3)
+    sure: bool = False
+    """Whether the visitor sends it although it looks as if it had personal data."""
 
 
 class Act(BaseModel):
@@ -100,9 +104,9 @@ class ServedArena:
             owner = self.login.owner(request)
         else:
             owner = visitors.owner(client, request.headers, request.cookies.get(COOKIE, ""))
-        accepted = request.cookies.get(TERMS_COOKIE, "") == self.pages.terms_version
+        terms = self.pages.accepted(request.cookies.get(TERMS_COOKIE, ""))
         proven = self.captcha is None or self.captcha.holds(request.cookies.get(CAPTCHA_COOKIE, ""), owner)
-        return Visit(owner, visitors.address(client, request.headers), accepted, proven)
+        return Visit(owner, visitors.address(client, request.headers), terms is not None, proven, terms)
 
     def first_example(self, place: int) -> Response:
         """The image that stands for a kind on the page."""
@@ -140,7 +144,9 @@ class ServedArena:
         spoken = self.arena.find(said.number, visit.owner) if said.number else None
         pictures = partial(self.uploads.collect, said.pictures, visit.owner)
         try:
-            opened = await self.arena.say(spoken, said.mode, said.chosen, said.text, pictures, visit, said.sampling)
+            opened = await self.arena.say(
+                spoken, said.mode, said.chosen, said.text, pictures, visit, said.sampling, said.sure
+            )  # fmt: skip
         except ConversationEnded:
             self.uploads.discard(said.pictures, visit.owner)
             raise
@@ -201,6 +207,24 @@ class ServedArena:
         picture = await run_in_threadpool(self.examples.draw, self._kind(place))
         visitor = self.arena.visitors.logged(visit.address)
         return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})
+
+    def shared(self, address: str) -> Response:
+        """The read-only page of a conversation; one page says that there is none, or that it was taken back."""
+        try:
+            page, status = self.pages.shared(address, self.arena.past.shared(address)), 200
+        except Refused as refused:
+            page = self.pages.page("told.html", "", told=str(refused))
+            status = 404 if refused.key == "no_link" else 410
+        return HTMLResponse(page, status, _UNLISTED)
+
+    def shared_picture(self, address: str, place: int) -> Response:
+        """An image of a read-only page."""
+        with suppress(Refused):
+            prompts = self.arena.past.shared(address).prompts
+            pngs = [picture.png for prompt in prompts for picture in prompt.pictures]
+            if 0 <= place < len(pngs) and pngs[place]:
+                return Response(pngs[place], headers=_UNLISTED, media_type=_PNG)
+        return Response(status_code=404, headers=_UNLISTED)
 
     def picture(self, number: str, place: int, request: Request) -> Response:
         """An image of a conversation."""
@@ -264,6 +288,8 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
     for mode, address in ADDRESSES.items():
         app.get(address, name=mode)(partial(served.talk, mode))
     app.get("/c/{number}")(served.conversation)
+    app.get("/s/{address}")(served.shared)
+    app.get("/s/{address}/pictures/{place}")(served.shared_picture)
 
     @app.get("/health")
     def health() -> JSONResponse:
@@ -298,10 +324,12 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
     app.post("/c/{number}/{what}")(served.act)
 
     @app.post("/terms")
-    def accept() -> Response:
+    def accept(version: str | None = None) -> Response:
+        if version not in (None, served.pages.terms_version(page_language()["lang"])):
+            raise Refused("terms_changed")
         response = Response(status_code=204)
         response.set_cookie(
-            TERMS_COOKIE, served.pages.terms_version, max_age=_YEAR_SECONDS, httponly=True, samesite="lax"
+            TERMS_COOKIE, served.pages.accepted_now(), max_age=_YEAR_SECONDS, httponly=True, samesite="lax"
         )
         return response
 

@@ -54,6 +54,8 @@ class VisitorPrompt:
 
     text: str
     pictures: tuple[Picture, ...] = ()
+    personal: tuple[str, ...] = ()
+    """Kinds of personal data that it seemed to have, which its visitor sent anyway."""
 
 
 @dataclass
@@ -120,6 +122,17 @@ class Side:
         return any(holds_name(answer.text, names) for answer in self.answers)
 
 
+@dataclass(frozen=True)
+class TermsAccepted:
+    """A visitor's acceptance of the terms: which text, in which language, and when."""
+
+    version: str
+    """First 16 hex digits of the SHA-256 of the text."""
+    language: str
+    accepted_at: int
+    """Seconds since 1970 (UTC)."""
+
+
 @dataclass
 class ArenaConversation:
     """One round: prompts, and a side for each model."""
@@ -141,6 +154,10 @@ class ArenaConversation:
     """State -> the vote on it, oldest first."""
     reactions: dict[tuple[int, int], AnswerReaction] = field(default_factory=dict)
     """(turn from 1, place of the side) -> what was said of that answer."""
+    terms: TermsAccepted | None = None
+    """The terms that its visitor had accepted before the last message."""
+    link: str = ""
+    """The secret part that the address of its read-only page is made of; empty while only its visitor may see it."""
     used: float = field(default_factory=time.monotonic)
     """When its visitor last did something."""
     revealed: bool = False
@@ -236,7 +253,8 @@ class ArenaConversation:
     def marks(self) -> dict[str, Any]:
         """Marks by which its lines are found again in the log, and tell which models it has."""
         sides = [{"conv_id": side.conv_id, "model": side.model.name} for side in self.sides]
-        return {"mode": self.mode.value, "browser": self.browser, "sides": sides}
+        agreed = {"terms": vars(self.terms)} if self.terms else {}
+        return {"mode": self.mode.value, "browser": self.browser, "sides": sides, **agreed}
 
     def state_of(self, side: Side, *, flagged: bool = False, whole: bool = False) -> dict[str, Any]:
         """The state of a side, as FastChat's vision arena logs it; `whole`: up to its last answer that has ended."""
@@ -287,6 +305,7 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
             "stopped": answer.stopped,
             "names_itself": side.names_itself(),
             "presets": [picture.preset for prompt in conversation.prompts for picture in prompt.pictures],
+            "sent_anyway": list(conversation.prompts[-1].personal),
             "moderation": {
                 "flagged_categories": conversation.moderation,
                 "images": [picture.checked for prompt in conversation.prompts for picture in prompt.pictures],
@@ -315,8 +334,8 @@ def said_record(
     state = conversation.state
     if turn and (answer := conversation.answer_to(turn, place)):
         state = turn, answer.regenerated
-    told = {**about, "voted_on": [*state, place]}
-    return _event_record(conversation, kind, now, user, told, {"opinions": list(opinions)}, place)
+    marks = {**about, "voted_on": [*state, place]}
+    return _event_record(conversation, kind, now, user, marks, {"opinions": list(opinions)}, place)
 
 
 def _event_record(

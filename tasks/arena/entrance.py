@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, why_unreadable
-from tasks.arena.conversations import Picture
+from tasks.arena.conversations import Picture, TermsAccepted
 from tasks.arena.guards.requests import PerMinute
 from tasks.arena.words import number, page_words
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
@@ -78,6 +78,8 @@ class Admission:
     """The same of images."""
     known: "KnownHashes | None" = None
     """The operator's lists of known images."""
+    personal: Callable[[str], Collection[str]] = lambda text: ()
+    """Kinds of personal data that a text seems to have: its visitor is asked before it is sent."""
     holds_file: Callable[[bytes], bool] = lambda content: False
     """Whether the bytes of a file are on a list."""
 
@@ -113,6 +115,17 @@ class Admission:
             (found,) = _values(lambda: moderator.moderate_images([decoded]), 1)
             measured["flagged_categories"] = _passed(found.flagged_categories, self.refused_of_images)
         return measured
+
+    def require_sure(self, text: str, sure: bool) -> tuple[str, ...]:
+        """Kinds of personal data that a message seems to have. Patterns may be wrong, so a visitor may send it.
+
+        Raises Refused for a message with some that its visitor has not said to be `sure` of.
+        """
+        kinds = tuple(sorted(set(self.personal(text))))
+        if kinds and not sure:
+            names = page_words()["personal"]
+            raise Refused("doubted", kinds=", ".join(dict.fromkeys(names.get(kind, names["other"]) for kind in kinds)))
+        return kinds
 
     def check_texts(self, texts: Sequence[str], to_open: bool = False) -> list[str] | None:
         """Categories that the moderation flags in texts that pass; None without texts, as nothing was measured.
@@ -175,6 +188,8 @@ class Visit:
     """Whether the terms were accepted."""
     proven: bool = True
     """Whether a captcha was solved, where one is asked for."""
+    terms: TermsAccepted | None = None
+    """The text that was accepted, and when."""
 
 
 class Visitors:
@@ -229,6 +244,10 @@ class Visitors:
     def browser(self, owner: str) -> str:
         """Value of `browser` in the log: a keyed hash of the fingerprint of a cookie."""
         return hmac.digest(self._key, b"browser " + owner.encode(), "sha256").hex()[:24]
+
+    def link(self, made_of: str) -> str:
+        """The last part of the address of a read-only page; nobody without the key can guess it."""
+        return hmac.digest(self._key, b"link " + made_of.encode(), "sha256").hex()[:40]
 
     def wait_seconds(self, address: str, owner: str = "", what: str = "") -> float:
         """0 when a message may be sent now, which then counts; otherwise how long to wait. `what`: something else.

@@ -223,7 +223,7 @@ _WINNERS = {
 }
 VOTES = frozenset(_WINNERS)
 CHOICES = VOTES | {RecordType.UNSURE_VOTE}
-"""What may be said of two answers: a vote, or that one does not know."""
+"""Verdicts on two answers: a vote, or that one does not know."""
 RATINGS = frozenset({RecordType.UPVOTE, RecordType.DOWNVOTE})
 
 

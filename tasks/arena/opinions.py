@@ -1,4 +1,4 @@
-"""What a visitor says of answers while a talk goes on: a vote on a turn, and a reaction to one answer.
+"""Opinions of a visitor on answers while a talk goes on: a vote on a turn, and a reaction to one answer.
 
 In: what the page sends. Out: the `opinions` of a log line, which ingest reads into the table `reactions`
 (docs/logs.md). Each addition writes the line again, and the last line counts.
@@ -53,7 +53,7 @@ class TurnVote:
 
 @dataclass(frozen=True)
 class AnswerReaction:
-    """What a visitor says of one answer alone."""
+    """A visitor's reaction to one answer alone."""
 
     kind: RecordType
     """UPVOTE for liked, DOWNVOTE for disliked."""
@@ -64,7 +64,7 @@ class AnswerReaction:
     reasons: tuple[str, ...] = ()
     """Keys of the reasons that were chosen."""
     comment: str = ""
-    """What the visitor wrote about the answer."""
+    """The visitor's words about the answer."""
 
     def opinion(self, offered: Reasons, withdrawn: bool) -> dict[str, Any]:
         """The opinion of its line; where the visitor takes it back, that nothing is pressed."""

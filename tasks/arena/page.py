@@ -1,8 +1,9 @@
 """HTML of the page, whole or the parts that an action changes, by Jinja2; no names before the vote."""
 
 import hashlib
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from os.path import commonprefix
@@ -11,13 +12,15 @@ from typing import Any
 
 import jinja2
 
+from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
-from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer
+from schemas.run import TokenRate
+from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer, TermsAccepted
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
 from tasks.arena.settings import ArenaSettings
-from tasks.arena.words import page_language, page_words, task_text
+from tasks.arena.words import LANGUAGES, number, page_language, page_words, task_text
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_line
 
@@ -26,6 +29,8 @@ KATEX = "katex-0.19.1.min.js"
 SERVED = LINKED | {name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")}
 """The only files that are served as they are."""
 LETTERS = ("A", "B")
+_ACCEPTED = re.compile(r"([0-9a-f]{16})\.([a-z]{2})\.([0-9]{1,11})")
+"""The cookie of a browser that accepted the terms: version, language, seconds since 1970."""
 ADDRESSES = {Mode.BATTLE: "/", Mode.SIDE_BY_SIDE: "/side-by-side", Mode.DIRECT: "/direct"}
 
 
@@ -51,8 +56,6 @@ class ArenaPages:
     ) -> None:
         """`kinds`: of example images; `more`: pages beside those of the three modes."""
         self._arena, self._settings, self._kinds = arena, settings, kinds
-        self.terms_version = hashlib.sha256(terms.encode()).hexdigest()[:16]
-        """Value of the cookie of a browser that accepted these terms."""
         self._terms = terms
         self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more, Tab("mine", "/mine")]
         self._environment = jinja2.Environment(
@@ -65,6 +68,28 @@ class ArenaPages:
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
         }
         self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "fitting": arena.reasons.fitting}
+
+    def terms_version(self, language: str) -> str:
+        """The version of the terms as a language shows them: the first 16 hex digits of their SHA-256."""
+        text = self._terms or page_words(language)["terms_text"]
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def accepted_now(self) -> str:
+        """The cookie of a browser that accepts the terms now, in the language of the request."""
+        language = page_language()["lang"]
+        return f"{self.terms_version(language)}.{language}.{int(time.time())}"
+
+    def accepted(self, cookie: str) -> TermsAccepted | None:
+        """The acceptance in the cookie of a browser; None without one, or when the terms are others by now."""
+        found = _ACCEPTED.fullmatch(cookie)
+        if not found or found[2] not in LANGUAGES or found[1] != self.terms_version(found[2]):
+            return None
+        return TermsAccepted(found[1], found[2], int(found[3]))
+
+    def shared(self, address: str, conversation: ArenaConversation) -> str:
+        """The read-only page of a conversation that its visitor shared."""
+        turns = _turns(conversation, f"/s/{address}/pictures", self._arena.figures.price)
+        return self.page("shared.html", "", talk=conversation, turns=turns, reason_characters_max=0)
 
     def page(self, template: str, tab: str, **values: Any) -> str:
         """A whole page."""
@@ -79,6 +104,7 @@ class ArenaPages:
         models = {model.name: model for model in self._arena.pool.models}
         return self.page(
             "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models, accepted=accepted,
+            terms_version=self.terms_version(page_language()["lang"]),
             terms=_rendered(self._terms or page_words()["terms_text"]), settings=self._settings,
             shown=conversation and self.shown(conversation),
             vision=self._settings.images_max > 0, number=conversation.id if conversation else "",
@@ -98,8 +124,10 @@ class ArenaPages:
 
     def _part(self, template: str, conversation: ArenaConversation) -> str:
         cast = conversation.voted.get(("vote", *conversation.state))
+        turns = _turns(conversation, f"/c/{conversation.id}/pictures", self._arena.figures.price)
         return self._html(
-            template, talk=conversation, turns=_turns(conversation), cast=cast,
+            template, talk=conversation, turns=turns, cast=cast,
+            link=f"/s/{self._arena.visitors.link(conversation.link)}" if conversation.link else "",
             reason_characters_max=REASON_CHARACTERS_MAX, ratings=conversation.mode is Mode.DIRECT,
             new=ADDRESSES[conversation.mode],
             kinds=page_words()["feedback" if conversation.mode is Mode.DIRECT else "votes"],
@@ -123,7 +151,7 @@ def notice(conversation: ArenaConversation, before: int | None = None) -> str:
         said.append(texts["names"].format(a=a, b=b))
     if any((f"flag {place}", *conversation.state) in conversation.voted for place in range(len(conversation.sides))):
         said.append(texts["flagged"])
-    if ("share", *conversation.state) in conversation.voted:
+    if conversation.link:
         said.append(texts["shared"])
     if not said and conversation.may_vote() and not conversation.answering:
         said.append(texts["answer_ended" if conversation.mode is Mode.DIRECT else "answers_ended"])
@@ -144,6 +172,8 @@ class ShownAnswer:
     failed: bool
     stopped: bool
     coming: bool
+    seconds: float
+    """From the question to its end; 0 while it comes, and where it is not known."""
     turn: int = 0
     """Number of the message that it is to, from 1."""
     reaction: RecordType | None = None
@@ -152,19 +182,33 @@ class ShownAnswer:
     """Whether a reaction to it is taken."""
     asks_why: bool = False
     """Whether there is a reaction to it without a reason or a comment."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Facts of the models file about its model, and how long it took: heading and text."""
 
 
-def _turns(conversation: ArenaConversation) -> list[dict[str, Any]]:
+def _turns(
+    conversation: ArenaConversation, images_at: str, price_of: Callable[[str], TokenRate | None]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Messages with their answers; `images_at`: the address below which their images have their numbers.
+
+    A battle whose names are shown says at its last answers what is known of the models.
+    """
     pictures, turns = 0, []
-    for number, prompt in enumerate(conversation.prompts):
-        addresses = [f"/c/{conversation.id}/pictures/{pictures + place}" for place in range(len(prompt.pictures))]
+    for index, prompt in enumerate(conversation.prompts):
+        addresses = [f"{images_at}/{pictures + place}" for place in range(len(prompt.pictures))]
         pictures += len(prompt.pictures)
         answers = [
-            with_reaction(conversation, shown_answer(conversation, place, side.answers[number]), number + 1)
+            with_reaction(conversation, shown_answer(conversation, place, side.answers[index]), index + 1)
             for place, side in enumerate(conversation.sides)
-            if number < len(side.answers)
+            if index < len(side.answers)
         ]
-        cast = [vote.kind for vote in conversation.votes.values() if vote.turn == number + 1]
+        if index == len(conversation.prompts) - 1 and conversation.mode is Mode.BATTLE and conversation.named:
+            prices = [price_of(side.model.name) for side in conversation.sides]
+            answers = [
+                replace(each, facts=facts(conversation.sides[each.place].model, each.seconds, prices[each.place]))
+                for each in answers
+            ]
+        cast = [vote.kind for vote in conversation.votes.values() if vote.turn == index + 1]
         shown = {"html": html_of(prompt.text), "pictures": addresses, "answers": answers}
         turns.append(shown | {"cast": cast[-1] if cast else None})
     return turns
@@ -174,11 +218,11 @@ def with_reaction(conversation: ArenaConversation, shown: ShownAnswer, turn: int
     """The answer to a message, from 1, with what the visitor said of it, in a talk with two models."""
     is_open = not (conversation.closed or conversation.forgotten)
     is_whole = conversation.answer_to(turn, shown.place) is not None
-    said = conversation.reactions.get((turn, shown.place))
+    reaction = conversation.reactions.get((turn, shown.place))
     return replace(
-        shown, turn=turn, reaction=said.kind if said else None,
+        shown, turn=turn, reaction=reaction.kind if reaction else None,
         may_react=is_open and is_whole and len(conversation.sides) > 1,
-        asks_why=is_open and said is not None and not (said.reasons or said.comment),
+        asks_why=is_open and reaction is not None and not (reaction.reasons or reaction.comment),
     )  # fmt: skip
 
 
@@ -193,11 +237,32 @@ def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAn
         rendered(without_names(answer.text, names, answer.done)),
         rendered(without_names(answer.thinking, names, answer.done)) if answer.thinking else "",
         told, answer.failed, answer.stopped and not answer.failed, not answer.done,
+        answer.finished - answer.started if answer.done and answer.started else 0.0,
     )  # fmt: skip
 
 
 _rendered = lru_cache(128)(html_of)
 """HTML of terms, and of answers that have ended, which are shown again with every turn."""
+
+
+def facts(model: ArenaModel, seconds: float, price: TokenRate | None) -> list[tuple[str, str]]:
+    """Facts about a model as (heading, text), by the models file; those that it does not have are left out.
+
+    `seconds`: from the question to the end of its answer; 0 where it is not known.
+    """
+    words, weights = page_words()["facts"], "open" if model.open else "closed"
+    cost = price and words["dollars"].format(
+        input=number(price.input_usd_per_million), output=number(price.output_usd_per_million)
+    )
+    values = {
+        "maker": model.provider,
+        "licence": model.licence,
+        "weights": words[weights] if model.open or model.licence else None,
+        "size": model.size,
+        "price": cost,
+        "time": words["seconds"].format(seconds=number(round(seconds, 1))) if seconds else None,
+    }
+    return [(words[name], value) for name, value in values.items() if value]
 
 
 def heading(conversation: ArenaConversation, side: Side, place: int) -> str:

@@ -3,13 +3,22 @@
 The log is the only copy. In memory is, for every conversation, where its lines stand, about 0.3 kB each.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
-from tasks.arena.conversations import ArenaConversation, Mode, Picture, Side, StreamedAnswer, VisitorPrompt
+from tasks.arena.conversations import (
+    ArenaConversation,
+    Mode,
+    Picture,
+    Side,
+    StreamedAnswer,
+    TermsAccepted,
+    VisitorPrompt,
+)
+from tasks.arena.entrance import Refused
 from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder
 from tasks.arena.names import names_of, without_names
 from tasks.arena.opinions import AnswerReaction, vote_of_line
@@ -22,8 +31,15 @@ _SHOWN_MAX = 200
 class Past:
     """The conversations of every browser in a log."""
 
-    def __init__(self, logs: LogFolder, models: Mapping[str, ArenaModel]) -> None:
-        self._logs, self._models = logs, models
+    def __init__(
+        self, logs: LogFolder, models: Mapping[str, ArenaModel], link: Callable[[str], str] = lambda made_of: made_of
+    ) -> None:
+        """`link`: what the log says of a read-only page -> the last part of its address."""
+        self._logs, self._models, self._link = logs, models, link
+        self._links: dict[str, Line | None] = {}
+        """Last part of the address of a read-only page -> the line that it shows; None for one that was taken back."""
+        self._linked: dict[str, set[str]] = {}
+        """Number of a conversation -> its read-only pages."""
         self._lines: dict[str, list[Line]] = {}
         """Number of a conversation -> its lines, in order."""
         self._of: dict[str, list[str]] = {}
@@ -36,10 +52,44 @@ class Past:
                 if number not in self._lines:
                     self._of.setdefault(browser, []).append(number)
                 self._lines.setdefault(number, []).append(line)
+                if isinstance(made_of := record["arena"].get("link"), str):
+                    address = self._link(made_of)
+                    self._links[address] = None if record["arena"].get("withdrawn") else line
+                    self._linked.setdefault(number, set()).add(address)
+
+    def shared(self, address: str) -> ArenaConversation:
+        """A conversation as its visitor shared it, by the last part of its page's address; nobody can act on it.
+
+        Raises Refused: "no_link" for an address that never was, "link_gone" for one that was taken back.
+        """
+        if address not in self._links:
+            raise Refused("no_link")
+        line = self._links[address]
+        records = self._logs.read([line]) if line else []
+        if not records:
+            raise Refused("link_gone")
+        return self._as_shared(records[0])
+
+    def _as_shared(self, record: Record) -> ArenaConversation:
+        """The conversation of the line of a share, as it was then."""
+        marks, sides = record["arena"], []
+        for state in record["states"]:
+            texts = [text or "" for role, text in state["messages"] if role == "assistant"]
+            answers = [StreamedAnswer(text, done=True, failed=not text) for text in texts]
+            sides.append(Side(_model(state["model_name"], self._models), state["conv_id"], answers))
+        made = ArenaConversation(Mode(marks["mode"]), sides, owner="", closed=True, revealed=bool(marks["named"]))
+        for role, said in record["states"][0]["messages"]:
+            if role == "user":
+                text, names = said if isinstance(said, list) else (said, [])
+                pictures = tuple(Picture(name, self._logs.image(name)) for name in names)
+                made.prompts.append(VisitorPrompt(text, pictures))
+        return made
 
     def drop(self, numbers: Collection[str]) -> None:
         """Let conversations go whose removal was asked for."""
         gone = {number for number in numbers if self._lines.pop(number, None)}
+        for address in set().union(*(self._linked.pop(number, set()) for number in numbers)):
+            self._links[address] = None
         if gone:
             self._of = {browser: [each for each in found if each not in gone] for browser, found in self._of.items()}
 
@@ -67,6 +117,7 @@ class Past:
         made = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
         longest = max(chats, key=lambda record: len(record["state"]["messages"]))
         made.prompts = self._prompts(longest)
+        made.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
         made.moderation = longest["arena"]["moderation"]["flagged_categories"]
         for side in sides:
             side.answers += [
@@ -134,9 +185,11 @@ def _vote_again(made: ArenaConversation, record: Record) -> None:
         if made.mode is Mode.BATTLE and not vote.goes_on:
             made.revealed = made.closed = True
     elif kind is RecordType.SHARE and record["arena"].get("withdrawn"):
-        made.voted.pop(("share", prompts, regenerated), None)
+        made.link = ""
+        made.voted = {state: given for state, given in made.voted.items() if state[0] != "share"}
     elif kind in (RecordType.SHARE, RecordType.FLAG):
         made.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
+        made.link = record["arena"].get("link", made.link)
 
 
 def _is_reaction(record: Record) -> bool:
@@ -173,6 +226,8 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
         "number": number,
         "mode": marks["mode"],
         "time": _time(records[0]),
+        "terms": records[-1]["arena"].get("terms"),
+        "shared": _is_shared(votes),
         "sides": sides,
         "votes": [
             {"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote), "opinions": _opinions(vote)}
@@ -192,8 +247,14 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
     }
 
 
+def _is_shared(records: Sequence[Record]) -> bool:
+    """Whether others may see the conversation by the last line about it."""
+    shares = [record["arena"] for record in records if record["type"] == RecordType.SHARE]
+    return bool(shares) and not shares[-1].get("withdrawn")
+
+
 def _opinions(record: Record) -> list[Any]:
-    """What a line says of each side's answer: its turn from 1, reasons with their sign, and a comment."""
+    """The opinions of a line on each side's answer: its turn from 1, reasons with their sign, and a comment."""
     return list(record.get("opinions") or [])
 
 

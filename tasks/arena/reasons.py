@@ -19,7 +19,7 @@ from tasks.runtime.untrusted import read_row
 
 _SHIPPED = Path(__file__).with_name("reasons.yaml")
 _is_key = re.compile(r"[a-z][a-z0-9_]{0,39}").fullmatch
-"""What ingest reads as a reason, without its sign."""
+"""The form of a reason in ingest, without its sign."""
 _TEXT_CHARACTERS_MAX = 60
 
 
@@ -47,19 +47,19 @@ class ReasonsFile(Row):
     """A file of reasons (docs/logs.md): in each group, key of a reason -> language -> text."""
 
     better: Texts = {}
-    """Of a vote for one answer: why it is better; in the log with a plus, on the side that won."""
+    """Reasons of a vote for one answer: why it is better; in the log with a plus, on the side that won."""
     tie: Texts = {}
-    """Of a tie; in the log with a plus, on both sides."""
+    """Reasons of a tie; in the log with a plus, on both sides."""
     both_bad: Texts = {}
-    """Of a vote that both answers are bad; in the log with a minus, on both sides."""
+    """Reasons of a vote that both answers are bad; in the log with a minus, on both sides."""
     good: Texts = {}
-    """Of an answer that somebody likes; in the log with a plus."""
+    """Reasons to like an answer; in the log with a plus."""
     bad: Texts = {}
-    """Of an answer that somebody dislikes; in the log with a minus."""
+    """Reasons to dislike an answer; in the log with a minus."""
 
 
 class _Group(NamedTuple):
-    """Which reasons fit a kind of vote, and where the log has them."""
+    """The reasons that fit a kind of vote, and where the log has them."""
 
     name: str
     """Field of `ReasonsFile`."""

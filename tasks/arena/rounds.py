@@ -5,6 +5,7 @@ and the change that depends on it nothing is awaited, so two clicks or two tabs 
 """
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,7 +60,7 @@ class Arena:
         self._writing: set[asyncio.Task[None]] = set()
         self._about = {"version": version}
         self._answers = Answers(connect, self.pool, logs, self.counts, self._about, answers_at_once)
-        self.past = Past(logs, {model.name: model for model in models})
+        self.past = Past(logs, {model.name: model for model in models}, visitors.link)
         self.figures, self.steering, self.refusals = ArenaFigures(models), Steering(logs.folder), Counter[str]()
         self.pool.steered = self.steering.now
         self._answers.noted = self._note
@@ -113,12 +114,13 @@ class Arena:
 
     async def say(
         self, conversation: ArenaConversation | None, mode: Mode, chosen: Sequence[str], text: str,
-        pictures: Callable[[], Sequence[Picture]], visit: Visit, sampling: Mapping[str, float] = {},
+        pictures: Callable[[], Sequence[Picture]], visit: Visit, sampling: Mapping[str, float] = {}, sure: bool = False,
     ) -> ArenaConversation:  # fmt: skip
         """Take a message, open a conversation if there is none, and start the answers.
 
         `pictures` gives the images that came with it, or raises Refused or KnownImage. `sampling`: settings of the
-        models of a new direct chat. Raises Refused when the message is not taken; then nothing of it is kept.
+        models of a new direct chat. `sure`: the visitor sends what looks like personal data. Raises Refused when the
+        message is not taken; then nothing of it is kept.
         """
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
@@ -138,12 +140,14 @@ class Arena:
         if shown and not all(side.model.vision for side in spoken.sides):
             raise Refused("sides_no_vision")
         texts = [*spoken.texts(), *([text] if text else [])]
+        personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
         for picture in shown:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
         spoken.moderation = moderation
-        spoken.prompts.append(VisitorPrompt(text, tuple(shown)))
+        spoken.prompts.append(VisitorPrompt(text, tuple(shown), personal))
+        spoken.terms = visit.terms
         self.counts.messages += 1
         self._answers.start(spoken, [StreamedAnswer() for _ in spoken.sides], self.visitors.logged(visit.address))
         spoken.used = time.monotonic()
@@ -321,10 +325,14 @@ class Arena:
             raise Refused("no_vote_yet")
         if conversation.voting:
             raise Refused("vote_being_written")
-        chosen, said, on_sides = self._fitting(vote.kind, keys), _clean(words), [_clean(each) for each in comments]
-        if chosen or said or any(on_sides):
+        chosen, text, on_sides = (
+            self._fitting(vote.kind, keys),
+            _clean(words),
+            [_clean(comment) for comment in comments],
+        )
+        if chosen or text or any(on_sides):
             # The whole reason is as long as a visitor may write, chosen reasons included.
-            added = vote.with_reasons(self.reasons, chosen, said, on_sides)
+            added = vote.with_reasons(self.reasons, chosen, text, on_sides)
             await self._write_vote(conversation, replace(added, reason=_clean(added.reason)), visit)
             conversation.voted["reason", *conversation.state] = vote.kind
 
@@ -350,8 +358,8 @@ class Arena:
         reasons, comment = tuple(self._fitting(reaction.kind, reaction.reasons)), _clean(reaction.comment)
         if wait := self.visitors.wait_seconds(visit.address, visit.owner, "reaction of"):
             raise Refused("too_many", seconds=round(wait))
-        said = replace(reaction, reasons=reasons, comment=comment)
-        await self._write_reaction(conversation, said, visit, withdrawn)
+        checked = replace(reaction, reasons=reasons, comment=comment)
+        await self._write_reaction(conversation, checked, visit, withdrawn)
 
     async def _write_reaction(
         self, conversation: ArenaConversation, reaction: AnswerReaction, visit: Visit, withdrawn: bool
@@ -400,21 +408,35 @@ class Arena:
         await asyncio.shield(task)
 
     async def share(self, conversation: ArenaConversation, visit: Visit) -> bool:
-        """Log that the visitor allows this state to be shown to others; once."""
+        """Let everybody who has a link read this state: the visitor's consent, once for each state. Raises Refused.
+
+        The link stays the same until it is taken back, and shows the state that was shared last.
+        """
         self._check_owner(conversation, visit)
         if conversation.mode is Mode.DIRECT or conversation.answering or not conversation.may_vote("share"):
             return False
-        write = partial(self._write_said, conversation, RecordType.SHARE, visit)
+        if wait := self.visitors.wait_seconds(visit.address, visit.owner, "link of"):
+            raise Refused("too_many", seconds=round(wait))
+        link = conversation.link or secrets.token_hex(16)
+
+        async def write() -> None:
+            marks = {"link": link, "named": conversation.named}
+            await self._write_said(conversation, RecordType.SHARE, visit, marks)
+            conversation.link = link
+
         await self._claimed("share", RecordType.SHARE, conversation, write)
         return True
 
     async def unshare(self, conversation: ArenaConversation, visit: Visit) -> None:
-        """Log that the visitor no longer allows this state to be shown: a line of its own, of which the last counts."""
+        """Take the consent and the link back: a line of its own, of which the last counts."""
         self._check_owner(conversation, visit)
-        shared = ("share", *conversation.state)
-        if shared in conversation.voted and not conversation.voting:
-            await self._write_said(conversation, RecordType.SHARE, visit, {"withdrawn": True})
-            del conversation.voted[shared]
+        shared = [state for state in conversation.voted if state[0] == "share"]
+        if shared and not conversation.voting:
+            marks = {"withdrawn": True, **({"link": conversation.link} if conversation.link else {})}
+            await self._write_said(conversation, RecordType.SHARE, visit, marks)
+            conversation.link = ""
+            for state in shared:
+                conversation.voted.pop(state, None)
 
     async def _write_vote(self, conversation: ArenaConversation, vote: TurnVote, visit: Visit) -> None:
         """Log a vote, and take it in once it is on the disk: in a battle that does not go on, it shows the names."""
@@ -455,6 +477,7 @@ class Arena:
         if not conversation.forgotten:
             await self._written(write)
         conversation.forgotten = conversation.closed = True
+        conversation.link = ""
         self.past.drop({conversation.id})
         self.cast[:] = [cast for cast in self.cast if cast.battle != conversation.id]
         return bool(logged)

@@ -29,6 +29,8 @@ class ArenaSettings(Row):
     """Images in one message."""
     characters_max: int = Field(default=12_000, ge=1, le=500_000)
     """Characters of one message; the page counts before the limit."""
+    warn: bool = True
+    """Ask before a message is sent that seems to have personal data, such as a phone number."""
     narrow: bool = False
     """Draw pairs more often whose next vote narrows the board's intervals most."""
     plan: str | None = None

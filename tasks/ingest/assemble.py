@@ -29,7 +29,7 @@ _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
     "image_places", "name_problems", "user_id", "anonymous", "winner", "served", "unread_parts",
-    "opinion",
+    "opinion", "consent",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
@@ -139,7 +139,7 @@ def assembled(seen: pl.DataFrame) -> Assembled:
     final_state = pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts")
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
         final_state.sort_by(is_short, descending=True, maintain_order=True).last(),
-        pl.col("user_id", "anonymous").drop_nulls().last(),
+        pl.col("user_id", "anonymous", "consent").drop_nulls().last(),
         pl.col("images", "image_places").filter(pl.col("images").list.len() > 0).last(),
         pl.col("tstamp").last(),
         pl.col("tstamp").first().alias("first_tstamp"),

@@ -83,6 +83,8 @@ class Seen(NamedTuple):
     """`schemas.items.conversation.UnreadPart`s."""
     opinion: dict[str, Any] | None
     """`schemas.items.conversation.Opinion`."""
+    consent: dict[str, Any] | None
+    """`schemas.items.conversation.Consent`, with its time in microseconds since the epoch, UTC."""
 
 
 def parse_json(raw: bytes) -> Record:
@@ -113,6 +115,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     winner = _WINNERS.get(record_type)
     vote_reason = _vote_reason(record.get("reason")) if winner else None
     served = _served(record.get("arena")) if record_type == RecordType.CHAT else None
+    consent = _consent(record.get("arena"))
     opinions = _opinions_of(record, wanted)
     liked = _LIKED.get(record_type)
     found = []
@@ -129,6 +132,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
             vote_reason, _with_thinking(served, thinking), [], _opinion(opinions[side], liked, len(texts)),
+            consent,
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
@@ -221,6 +225,19 @@ def _served(told: object) -> dict[str, Any] | None:
         tokens = usage.get(name)
         found[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
     return found if any(value is not None for value in found.values()) else None
+
+
+def _consent(told: object) -> dict[str, Any] | None:
+    """The terms that the visitor of a line of our own arena had accepted; another shape is another server's."""
+    terms = told.get("terms") if type(told) is dict else None
+    if type(terms) is not dict:
+        return None
+    version, language, accepted_at = terms.get("version"), terms.get("language"), terms.get("accepted_at")
+    if not (isinstance(version, str) and isinstance(language, str) and isinstance(accepted_at, int | float)):
+        return None
+    if not (_is_name(version) and _is_name(language) and _FIRST_SECOND <= accepted_at < END_SECONDS):
+        return None
+    return {"terms_version": version, "language": language, "accepted_at": round(accepted_at * 1_000_000)}
 
 
 def _without_thinking(texts: list[str | None], places: Sequence[tuple[int, int]]) -> str | None:

@@ -89,4 +89,5 @@ def _sighting(item: GeneratedItem) -> Sighting:
         served=None,
         unread_parts=[],
         opinion=None,
+        consent=None,
     )

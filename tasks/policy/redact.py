@@ -202,6 +202,7 @@ def _form(
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
         "served": None,
+        "consent": None,
         "redactions": [*_listed("message", counts), *_listed("image", [image.counts for image in images])],
         "left_names": sorted(left),
         "policy_hash": policy_hash,

@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
-from schemas.run import Prices
+from schemas.run import Prices, TokenRate
 from tasks.arena.logs import VOTES
 from tasks.runtime.budget import load_prices
 
@@ -100,7 +100,11 @@ class ArenaFigures:
 
     def priced(self, model: str) -> bool:
         """Whether a price of the model is known."""
-        return self._prices.get(model) is not None
+        return self.price(model) is not None
+
+    def price(self, model: str) -> TokenRate | None:
+        """The price of a model, by the models file, else by the shipped prices; None where neither says it."""
+        return self._prices.get(model)
 
     def exposure(self) -> dict[str, tuple[int, float]]:
         """Model -> in how many battles it answered, and in how many the logged shares say that it should have."""

@@ -19,8 +19,9 @@ async function ask(method, address, content, type = "application/json") {
     return null;
   }
   const told = answer.headers.get("content-type")?.includes("json") ? await answer.json() : {};
-  appeal(answer.ok ? "" : told.key);
-  if (answer.ok) return told;
+  const asks = told.key === "doubted";  // whether it is sent is the visitor's choice
+  appeal(answer.ok || asks ? "" : told.key);
+  if (answer.ok || asks) return told;
   news(told.refused || (answer.status === 413 ? words.too_large : words.unreachable), true);
   return null;
 }
@@ -156,7 +157,9 @@ function formulas() {
 }
 
 // ---- The composer
+// What is typed outlives a vote, a new round and a reload, until it is sent or the tab is closed.
 function size() {
+  sessionStorage.setItem("draft", text.value);
   text.style.height = "auto";
   text.style.height = `${text.scrollHeight}px`;
   const left = Number(text.dataset.most) - [...text.value].length, counter = at("counter");
@@ -178,7 +181,8 @@ async function send() {
   if (!data.accepted) return terms(true);
   if (at("send").disabled) return;
   at("send").disabled = true;
-  const told = await post("/say", wanted());
+  let told = await post("/say", wanted());
+  if (told?.key === "doubted") told = confirm(told.refused) ? await post("/say", {...wanted(), sure: true}) : null;
   at("send").disabled = false;
   if (!told) return;
   text.value = "";
@@ -232,7 +236,7 @@ function terms(sending) {
   yes.textContent = sending ? yes.dataset.send : yes.dataset.only;
   yes.hidden = Boolean(data.accepted);
   yes.onclick = async () => {
-    if (!await ask("POST", "/terms")) return;
+    if (!await ask("POST", `/terms?version=${data.terms}`)) return;
     data.accepted = "1";
     at("terms").close();
     at("terms-line")?.remove();
@@ -252,6 +256,7 @@ document.addEventListener("click", async (event) => {
   else if (on.ask) { text.value = on.ask; size(); text.focus(); }
   else if (on.terms || button.id === "terms-open") terms(false);
   else if (on.copy) { await navigator.clipboard.writeText(button.closest(".answer").querySelector(".said-by").innerText); news(words.copied); }
+  else if (on.copyLink) { await navigator.clipboard.writeText(location.origin + on.copyLink); news(words.copied); }
   else if (on.new && data.answering) { event.preventDefault(); await post(`/c/${data.number}/stop`); location = button.href; }
   else if (on.all && confirm(on.sure)) { if (await post(on.all)) location.reload(); }
 });
@@ -312,6 +317,8 @@ if (text) {
   addEventListener("resize", unlock);
   addEventListener("popstate", () => location.reload());
   if (matchMedia("(pointer: fine)").matches && !at("composer").hidden) text.focus({preventScroll: true});
+  text.value ||= sessionStorage.getItem("draft") || "";
+  size();
   side(0);
   goingOn();
   formulas();

@@ -82,7 +82,7 @@ def test_a_talk_with_votes_on_turns_is_logged_as_ingest_reads_it(talks, browser,
     expect(page.locator("#notice")).to_contain_text("You may go on")
     assert not any(name in page.content() for name in NAMES)
     page.get_by_label("Clearer").check()
-    page.get_by_label("About B, for").fill("Too long")
+    page.get_by_label("About B").fill("Too long")
     keep(page, "went-on")
     page.locator("#why").get_by_role("button", name="Send").click()
     expect(page.locator("#notice")).to_contain_text("added to your vote")
@@ -113,6 +113,45 @@ def test_a_talk_with_votes_on_turns_is_logged_as_ingest_reads_it(talks, browser,
         (None, 1, True, ["helpful+"], "Short <b>and</b> good"),
     ]
     assert not store.parts("rejects") or store.read("rejects").is_empty()
+
+
+def test_a_message_with_a_phone_number_is_sent_only_after_a_question(talks, browser):
+    wrong, asked = [], []
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    page.get_by_label("Your message").fill("Call me at +49 30 901820")
+    page.get_by_label("Your message").press("Enter")
+    browser.expect(page.get_by_label("Your message")).to_have_value("Call me at +49 30 901820")
+    page.reload()
+    browser.expect(page.get_by_label("Your message")).to_have_value("Call me at +49 30 901820")
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    page.get_by_label("Your message").press("Enter")
+    page.locator(".turn").nth(1).locator(".thumb").nth(3).wait_for()
+    browser.expect(page.get_by_label("Your message")).to_have_value("")
+    assert len(asked) == 2 and "a phone number" in asked[0] and wrong == []
+
+
+def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, browser):
+    wrong = []
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Share a link").click()
+    address = page.get_by_role("link", name="Open the link").get_attribute("href")
+    reader = browser.new_context(viewport=PHONE)
+    other = reader.new_page()
+    other.on("pageerror", lambda error: wrong.append(str(error)))
+    other.goto(talks.url + address)
+    assert "Which colour?" in other.inner_text("main") and other.locator(".answer:visible").count() == 2
+    assert other.locator("button:visible, form").count() == 0 and reader.cookies() == []
+    assert other.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
+    keep(other, "link")
+    page.get_by_role("button", name="Take the link back").click()
+    browser.expect(page.get_by_role("button", name="Share a link")).to_be_visible()
+    assert other.goto(talks.url + address).status == 410
+    browser.expect(other.locator("h1")).to_have_text("This conversation is no longer shared.")
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

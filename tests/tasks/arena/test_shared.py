@@ -1,0 +1,241 @@
+"""Read-only links of talks, and what visitors agreed to: on the page, in the log and in a store."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from schemas.items.conversation import RecordType
+from tasks.arena.app import make_app
+from tasks.arena.settings import ArenaSettings
+from tasks.arena.uploads import Uploads
+from tasks.arena.words import page_words
+from tasks.takedown.subject import hand_out
+from tasks.takedown.take_down import take_down
+from tests.built_arena import image_file
+from tests.tasks.ingest.logs import ingested
+
+MODELS = ("good-model", "second-model")
+
+
+class Page:
+    """A visitor of an arena in this process."""
+
+    def __init__(self, app, language: str = "en"):
+        headers = {"accept-language": language}
+        self.client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=headers
+        )
+        self.number = ""
+
+    async def begin(self) -> None:
+        """Get the cookie, and accept the terms."""
+        await self.client.get("/")
+        await self.client.post("/terms")
+
+    async def say(self, text: str, pictures=()) -> dict:
+        said = {"mode": "battle", "text": text, "number": self.number, "pictures": list(pictures)}
+        told = (await self.client.post("/say", json=said)).json()
+        self.number = told["number"]
+        await self.client.get(f"/c/{self.number}/events")
+        return told
+
+    async def act(self, what: str, **values) -> dict:
+        return (await self.client.post(f"/c/{self.number}/{what}", json=values)).json()
+
+    async def share(self) -> str:
+        """Share the talk; returns the address of its link."""
+        bar = (await self.act("share"))["bar"]
+        return bar.partition('href="/s/')[2].partition('"')[0]
+
+
+def application(built, admission, **options):
+    return make_app(built.arena, Uploads(admission), ArenaSettings(), "127.0.0.1", **options)
+
+
+async def stranger(app, path: str) -> httpx.Response:
+    """What somebody without a cookie gets."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return await client.get(path)
+
+
+def test_a_link_shows_the_talk_without_a_cookie_to_whoever_has_it(build, admission):
+    built = build(vision=MODELS)
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        name = (await visitor.client.post("/pictures", content=image_file())).json()["name"]
+        await visitor.say("What is <b>this</b>?", [name])
+        address = await visitor.share()
+        page = await stranger(app, f"/s/{address}")
+        assert page.status_code == 200 and "set-cookie" not in page.headers
+        assert page.headers["x-robots-tag"].startswith("noindex") and 'name="robots" content="noindex' in page.text
+        assert "What is &lt;b&gt;this&lt;/b&gt;?" in page.text and "Hello there." in page.text
+        assert not any(model in page.text for model in MODELS), "the battle was not voted on"
+        assert "data-act" not in page.text and visitor.number not in page.text and "<form" not in page.text
+        picture = await stranger(app, f"/s/{address}/pictures/0")
+        assert picture.headers["content-type"] == "image/png" and picture.headers["x-robots-tag"].startswith("noindex")
+        assert (await stranger(app, f"/s/{address}/pictures/1")).status_code == 404
+        return address
+
+    address = asyncio.run(visits())
+    assert address not in "".join(file.read_text() for file in built.folder.glob("*.json"))
+
+
+def test_what_is_said_after_the_consent_is_not_shown(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("First question")
+        address = await visitor.share()
+        await visitor.say("Second question")
+        await visitor.act("vote", kind="leftvote")
+        before = (await stranger(app, f"/s/{address}")).text
+        assert await visitor.share() == address, "the link stays the same"
+        return before, (await stranger(app, f"/s/{address}")).text
+
+    before, after = asyncio.run(visits())
+    assert "Second question" not in before and not any(model in before for model in MODELS)
+    assert "Second question" in after and all(model in after for model in MODELS)
+
+
+@pytest.mark.parametrize("end", ["unshare", "forget"])
+def test_a_link_that_was_taken_back_is_gone_for_good(build, admission, end):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question")
+        address = await visitor.share()
+        told = await visitor.act(end)
+        assert address not in told["bar"]
+        gone = await stranger(app, f"/s/{address}")
+        again = build(built.models)
+        again.arena.read_logs()
+        after_restart = await stranger(application(again, admission), f"/s/{address}")
+        if end == "unshare":
+            assert await visitor.share() != address
+        return address, gone, after_restart, (await stranger(app, f"/s/{address}")).status_code
+
+    _, gone, after_restart, later = asyncio.run(visits())
+    assert (gone.status_code, after_restart.status_code, later) == (410, 410, 410)
+    assert page_words("en")["link_gone"] in gone.text and "A question" not in gone.text
+    assert gone.headers["x-robots-tag"].startswith("noindex") and "set-cookie" not in gone.headers
+
+
+def test_a_link_outlives_a_restart(build, admission):
+    built = build()
+
+    async def visits():
+        visitor = Page(application(built, admission))
+        await visitor.begin()
+        await visitor.say("A question")
+        address = await visitor.share()
+        again = build(built.models)
+        again.arena.read_logs()
+        return await stranger(application(again, admission), f"/s/{address}")
+
+    assert "A question" in asyncio.run(visits()).text
+
+
+@pytest.mark.parametrize("address", ["0" * 40, "no-such-link", "%00", "..%2f..%2fetc", "a" * 2000, "<script>"])
+def test_a_forged_link_is_one_page_that_repeats_nothing(build, admission, address):
+    app = application(build(), admission)
+    page = asyncio.run(stranger(app, f"/s/{address}"))
+    assert page.status_code == 404 and "set-cookie" not in page.headers and address not in page.text
+    assert asyncio.run(stranger(app, f"/s/{address}/pictures/0")).status_code == 404
+
+
+def test_another_browser_takes_no_link_back(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor, other = Page(app), Page(app)
+        await visitor.begin()
+        await other.begin()
+        await visitor.say("A question")
+        address, other.number = await visitor.share(), visitor.number
+        assert "refused" in await other.act("unshare") and "refused" in await other.act("share")
+        return (await stranger(app, f"/s/{address}")).status_code
+
+    assert asyncio.run(visits()) == 200
+
+
+def test_what_a_visitor_agreed_to_is_logged_handed_out_and_taken_down(build, admission, tmp_path):
+    built = build()
+    app = application(built, admission)
+    before = datetime.now(UTC).replace(microsecond=0)
+
+    async def visits():
+        visitor = Page(app, "de")
+        await visitor.begin()
+        await visitor.say("Guten Tag")
+        await visitor.act("vote", kind="leftvote")
+        return (await visitor.client.get("/mine.json")).json()
+
+    (own,) = asyncio.run(visits())
+    assert own["terms"]["language"] == "de" and len(own["terms"]["version"]) == 16
+    store = ingested(built.folder, tmp_path / "store")
+    rows = store.read("conversations").to_dicts()
+    consents = [row["consent"] for row in rows]
+    assert consents[0] == consents[1] and consents[0]["terms_version"] == own["terms"]["version"]
+    assert before <= consents[0]["accepted_at"] <= datetime.now(UTC)
+    (user_id,) = {row["user_id"] for row in rows}
+    hand_out(store, user_id, tmp_path / "answer")
+    lines = (tmp_path / "answer" / "tables" / "conversations.jsonl").read_text().splitlines()
+    assert {json.loads(line)["consent"]["language"] for line in lines} == {"de"}
+    take_down(store, [user_id], [], datetime.now(UTC), False)
+    assert store.read("conversations").is_empty() and store.read("sightings").is_empty()
+
+
+def test_whoever_accepted_other_terms_is_asked_again(build, admission):
+    first, second = (application(build(), admission, terms=text) for text in ("Old terms", "New terms"))
+
+    async def visits():
+        visitor = Page(first)
+        await visitor.begin()
+        await visitor.say("A question")
+        other = Page(second)
+        other.client.cookies = visitor.client.cookies
+        said = {"mode": "battle", "text": "Another"}
+        assert (await other.client.post("/say", json=said)).json()["key"] == "terms_first"
+        stale = first_version(visitor)
+        refused = await other.client.post(f"/terms?version={stale}")
+        assert (refused.status_code, refused.json()["key"]) == (409, "terms_changed"), "a page that was open before"
+        for forged in ("0" * 16, "0" * 16 + ".en.1", f"{stale}.xx.1", f"{stale}.en.x"):
+            liar = Page(second)
+            liar.client.headers["cookie"] = f"arena_browser=liar; arena_terms={forged}"
+            assert (await liar.client.post("/say", json=said)).json()["key"] == "terms_first"
+        await other.client.post("/terms")
+        assert "number" in (await other.client.post("/say", json=said)).json()
+
+    def first_version(visitor) -> str:
+        return visitor.client.cookies["arena_terms"].partition(".")[0]
+
+    asyncio.run(visits())
+
+
+def test_a_share_is_a_line_of_its_own_that_ingest_reads(build, admission, tmp_path):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question")
+        await visitor.share()
+        await visitor.act("unshare")
+
+    asyncio.run(visits())
+    shares = [record["arena"] for record, _ in built.seen() if record["type"] == RecordType.SHARE]
+    assert [share.get("withdrawn", False) for share in shares] == [False, True]
+    assert all(share["terms"]["language"] == "en" for share in shares)
+    assert ingested(built.folder, tmp_path / "store").read("conversations").height == 2
