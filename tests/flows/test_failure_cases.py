@@ -80,7 +80,7 @@ def test_a_judge_reads_the_reference_and_is_asked_about_open_answers_alone(faile
     assert refer(curate, failed, tmp_path, REFERENCE)[0] == 0
     say(failed, "cedar", 0, "right")
     judge = models_file(tmp_path, server.url, "jury")
-    asked = ("bench", "failures", "--store", failed.store.root, "--judge", judge)
+    asked = ("judge", "failures", "--store", failed.store.root, "--judge", judge)
     assert "2 calls" in curate(*asked, "--dry-run")[1] and server.requests == []
     code, out, err = curate(*asked, "--json")
     assert (code, len(server.requests)) == (0, 2), err  # birch and the new model at the only case with a reference
@@ -94,7 +94,7 @@ def test_a_judge_reads_the_reference_and_is_asked_about_open_answers_alone(faile
 
 def test_a_proposal_holds_until_a_person_has_said(failed, curate, server, tmp_path):
     refer(curate, failed, tmp_path, REFERENCE)
-    curate("bench", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
+    curate("judge", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
     items = FailureAnswersQueue().waiting(failed.store)
     assert sum("Proposed by jury, which read the reference: wrong" in item.question for item in items) == 3
     say(failed, NEW, 0, "right")
@@ -103,7 +103,7 @@ def test_a_proposal_holds_until_a_person_has_said(failed, curate, server, tmp_pa
 
 def test_a_proposal_ends_with_the_reference_that_the_judge_read(failed, curate, server, tmp_path):
     refer(curate, failed, tmp_path, REFERENCE)
-    curate("bench", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
+    curate("judge", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
     assert marks_of(failed)[0] == ("X*", "jury")
     refer(curate, failed, tmp_path, "Four, one of them broken.")
     assert marks_of(failed)[0] == ("?", None)
@@ -111,7 +111,7 @@ def test_a_proposal_ends_with_the_reference_that_the_judge_read(failed, curate, 
 
 def test_no_judge_is_asked_without_a_reference_or_about_a_hidden_prompt(failed, refused, curate, server, tmp_path):
     judge = models_file(tmp_path, server.url, "jury")
-    asked = ("bench", "failures", "--store", failed.store.root, "--judge", judge)
+    asked = ("judge", "failures", "--store", failed.store.root, "--judge", judge)
     assert "no failure has a reference" in refused(*asked)
     assert failed.questions[HIDDEN] not in {case.question_id for case in failure_cases(failed.store)}
     file = tmp_path / "hidden.csv"
@@ -127,17 +127,17 @@ def test_no_judge_is_asked_without_a_reference_or_about_a_hidden_prompt(failed, 
 def test_a_reply_that_says_nothing_clear_is_no_verdict(failed, curate, server, tmp_path, reply, told):
     refer(curate, failed, tmp_path, REFERENCE)
     server.answer(Reply(completed(reply)))
-    asked = ("bench", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
+    asked = ("judge", "failures", "--store", failed.store.root, "--judge", models_file(tmp_path, server.url, "jury"))
     _, _, err = curate(*asked)
     assert told in err and marks_of(failed)[0] == ("?", None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(("--dry-run",), "nothing is asked without --judge"), (("--judge", "embedded"), "cannot tell whether")],
+    [(("--dry-run",), "no judge is given"), (("--judge", "embedded"), "cannot tell whether")],
 )
 def test_options_that_cannot_go_together_are_one_line(failed, refused, arguments, told):
-    assert told in refused("bench", "failures", "--store", failed.store.root, *arguments)
+    assert told in refused("judge", "failures", "--store", failed.store.root, *arguments)
 
 
 def test_every_verdict_on_an_answer_is_a_word_of_the_queue():

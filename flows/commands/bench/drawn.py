@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, PricedDryRunOption, existing, takes
-from flows.commands.pipeline import run_stages
+from flows.commands.options import JsonOption, existing, takes
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -89,50 +88,17 @@ def check(
         raise typer.Exit(1)
 
 
-@takes(
-    "store", "evaluate.judge", "prompts", "budget_usd", "prices", others=False,
-    shared=("store", "prompts", "budget_usd", "prices"),
-)  # fmt: skip
-def failures(settings: Settings, dry_run: PricedDryRunOption = False, as_json: JsonOption = False) -> None:
+@takes("store", others=False)
+def failures(settings: Settings, as_json: JsonOption = False) -> None:
     """Prompts that several people voted both bad: error rates by model and type, and every model's mark at each.
 
     O: a reviewer says the answer is right; X: one says it is wrong, or every vote says both bad; R: a measured refusal;
-    ?: nobody has said. With --judge, that model is asked about the answers that are open and whose prompt has a
-    reference; O* and X* are its proposals, until a person says.
+    ?: nobody has said. O* and X* are what `curate judge failures` proposes, until a person says.
     """
     from tasks.storage.queries.failures import failure_tables
 
-    if settings.evaluate.judge is None and dry_run:
-        raise BadInput("--dry-run: nothing is asked without --judge FILE; leave it out, or give a models file")
-    if settings.evaluate.judge is not None:
-        _check_judge(settings)
-        if dry_run:
-            _print_proposal_estimate(settings)
-            return
-        run_stages(settings, ("flows.judging.evaluate", "propose"))
     for name, rows in failure_tables(existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
-
-
-def _check_judge(settings: Settings) -> None:
-    """Raises BadInput for the judge that ships, which cannot tell what is right, and where no case has a reference."""
-    from tasks.judging.cases import cases_with_reference
-    from tasks.providers.asked_models import EMBEDDED_JUDGE
-
-    if settings.evaluate.judge == EMBEDDED_JUDGE:
-        raise BadInput(f"--judge {EMBEDDED_JUDGE!r} cannot tell whether an answer is right; give a models file (YAML)")
-    cases_with_reference(existing(settings.store))
-
-
-def _print_proposal_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import print_estimates, tokens_in
-    from tasks.judging.cases import estimate_proposals
-    from tasks.providers.asked_models import to_ask
-    from tasks.runtime.budget import load_prices
-
-    opened, prices = existing(settings.store), load_prices(settings.prices)
-    rows = [row for asked in to_ask(settings) for row in estimate_proposals(opened, asked, prices, tokens_in())]
-    print_estimates(rows, settings)
 
 
 def _in_words(found: "Overlap") -> str:
