@@ -94,7 +94,10 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
 
 @step
 def measure_answers(settings: Settings, providers: Providers, names: Sequence[str], texts: pl.Series) -> StageReport:
-    """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
+    """Measure these signals of texts that no conversation holds, and of the redacted forms of screened ones.
+
+    They are answers and verdicts on the judge's cards, and later answers and references of failures.
+    """
     store, total = Store.open(settings.store), Measured()
     redacted = store.read("screened_texts", ["text"]).filter(pl.col("text") != "")
     text_of = {text_id(text): text for text in pl.concat([texts, redacted["text"]])}

@@ -76,6 +76,14 @@ def test_a_refusal_is_what_was_measured_of_the_answer(failed):
     assert marks_of(failed)[1] == ("O", "people")
 
 
+def test_a_model_that_declines_every_prompt_has_a_mark_for_a_refusal_at_each(failed, curate, server, tmp_path):
+    server.answer(Reply(completed("I'm sorry, but I can't assist with that request.")))
+    models = models_file(tmp_path, server.url, "polite")
+    code, _, err = curate("judge", "answer", "--bench", "failures", "--store", failed.store.root, "--models", models)
+    assert code == 0, err
+    assert marks_of(failed, "polite") == dict.fromkeys(range(HIDDEN), ("R", "refusal"))
+
+
 def test_a_judge_reads_the_reference_and_is_asked_about_open_answers_alone(failed, curate, server, tmp_path):
     assert refer(curate, failed, tmp_path, REFERENCE)[0] == 0
     say(failed, "cedar", 0, "right")
