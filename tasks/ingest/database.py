@@ -10,7 +10,7 @@ address, table or message.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -177,7 +177,7 @@ class DatabaseDay:
         """Yes: its rows have no place that stays."""
         return True
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self, facts: Set[str] = frozenset()) -> Iterator[dict[str, Any]]:
         """The rows of the format, in order. Raises DatabaseLost."""
         tables = _tables(self.format)
         with connected(self.address) as database:

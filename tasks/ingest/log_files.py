@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -86,8 +86,11 @@ class RecordSource(Protocol):
         """Whether it is read from its beginning when it has changed."""
         ...
 
-    def rows(self) -> Iterator[Any]:
-        """All its records in order: raw lines or JSON as bytes, or rows of a table."""
+    def rows(self, facts: Set[str]) -> Iterator[Any]:
+        """All its records in order: raw lines or JSON as bytes, or rows of a table, perhaps without the fields `facts`.
+
+        Only fields inside a column, such as those of messages, are left out.
+        """
         ...
 
 
@@ -120,10 +123,13 @@ class LogFile:
         with open_stream(self.path) as stream:
             return is_one_document(stream)
 
-    def rows(self) -> Iterator[Any]:
-        """All rows of a table without the bytes of its images; of another file, raw lines or JSON as bytes."""
+    def rows(self, facts: Set[str] = frozenset()) -> Iterator[Any]:
+        """All rows of a table without the bytes of its images; of another file, raw lines or JSON as bytes.
+
+        In Parquet, fields inside a column that are `facts` are not read.
+        """
         if is_table(self.path):
-            yield from table_rows(self.path, image_bytes=False)
+            yield from table_rows(self.path, image_bytes=False, facts=facts)
             return
         with open_stream(self.path) as stream:
             yield from raw_rows(stream, raw_lines)
@@ -561,17 +567,19 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield dict(zip(header, record, strict=True))
 
 
-def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool) -> Iterator[dict[str, Any]]:
+def table_rows(
+    path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool, facts: Set[str] = frozenset()
+) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet, Arrow or CSV file. Raises BadInput when it cannot be read.
 
     Without `image_bytes`, fields called `bytes` are left out, if there is a `path` beside them; in Parquet they are not
-    read.
+    read. Neither are there fields inside a column whose name is one of `facts`.
     """
     if _plain(path).suffix == _CSV:
         yield from _csv_rows(path)
         return
     try:
-        for batch in _batches(path, columns, image_bytes):
+        for batch in _batches(path, columns, image_bytes, facts):
             yield from _rows(batch)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
@@ -594,7 +602,7 @@ def _value(cell: pa.Scalar) -> Any:
         return None
 
 
-def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> Iterable[pa.RecordBatch]:
+def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool, facts: Set[str]) -> Iterable[pa.RecordBatch]:
     if path.suffix == ".parquet":
         file = pq.ParquetFile(path)
         leaves = [file.schema.column(index).path for index in range(len(file.schema.names))]
@@ -604,6 +612,7 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> It
             leaf for leaf in wanted if f"{leaf.removesuffix('bytes')}path" in leaves and leaf.endswith(".bytes")
         }
         wanted = [leaf for leaf in wanted if image_bytes or leaf not in beside_path]
+        wanted = [leaf for leaf in wanted if facts.isdisjoint(leaf.split(".")[1:])]
         yield from file.iter_batches(_ROWS_AT_ONCE, columns=wanted)
         return
     with open_arrow(path) as arrow:

@@ -332,17 +332,19 @@ def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogCont
     """The sightings, rejects and flagged names of a chunk."""
     content, file = LogContent(), chunk.piece.file
     shape = None if chunk.piece.format == ARENA_LOGS else adapter(chunk.piece.format)
+    folder = file.folder if shape is not None else ""  # asked once: it takes longer than many a row
     for number, row in enumerate(chunk.rows, chunk.first_line):
         if shape is None:
             content.add_line(row, Place(file.source, number), file.csam, people, linked)
         else:
-            content.add_row(row, Place(file.source, number, file.folder), file.csam, shape, people)
+            content.add_row(row, Place(file.source, number, folder), file.csam, shape, people)
     return content
 
 
 def _rows(piece: Piece) -> Iterator[Any]:
     if piece.stop is None:
-        yield from piece.file.rows()
+        facts = frozenset[str]() if piece.format == ARENA_LOGS else adapter(piece.format).facts
+        yield from piece.file.rows(facts)
         return
     assert isinstance(piece.file, LogFile)  # other sources are read as a whole
     with open_stream(piece.file.path) as stream:

@@ -104,6 +104,8 @@ class FormatAdapter(NamedTuple):
     """Other sets of columns, each of which is enough in place of `columns`."""
     kinds: Mapping[str, frozenset[ColumnKind]] = MappingProxyType({})
     """Columns -> the kinds that their values may have. A file with another kind in one of them is refused."""
+    facts: frozenset[str] = frozenset()
+    """Fields of messages that hold no part of them and are not used; in Parquet they are not even read."""
     database: DatabaseTables | None = None
     """Tables of a database whose records are rows of the format; null for a format that is read from files alone."""
     about: str = ""

@@ -158,6 +158,7 @@ WILDCHAT = FormatAdapter(
     _chats,
     unpacked=_wildchat,
     kinds={"conversation_hash": _TEXT, "conversation": _LIST},
+    facts=_WILDCHAT_FACTS - {"hashed_ip", "turn_identifier"},
     about="WildChat-1M and WildChat-4.8M",
     lacks=("votes", "images"),
 )

@@ -232,9 +232,9 @@ def test_an_interrupted_import_goes_on_from_its_position(server, tmp_path, monke
     cut = Settings(source=server.address, store=str(tmp_path / "s"), workers=1)
 
     class Ends(type(days[0])):
-        def rows(self):
+        def rows(self, facts):
             server.stop()  # in the middle of the import
-            return super().rows()
+            return super().rows(facts)
 
     (third,) = [Ends(**vars(days[2]))]
     monkeypatch.setattr("tasks.ingest.database.database_days", lambda *_: [*days[:2], third, *days[3:]])
