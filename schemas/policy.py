@@ -73,7 +73,7 @@ class Rule(Row):
     contains_any: list[str] | None = None
     """Fires when a list value holds one of these; an empty list means any value at all."""
     other_than: list[str] | None = Field(default=None, min_length=1)
-    """Fires when a text value, such as a language, is none of these."""
+    """Fires when a text value, such as a language, is none of these; of a list, when one of its values is."""
     action: Action = Action.DROP
     """drop; redact (replace text, fill boxes, then measure again); tag; or hold until a review."""
     scope: Scope = Scope.CONVERSATION

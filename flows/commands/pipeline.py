@@ -10,7 +10,7 @@ import typer
 from flows.commands.engine import run_flows
 from flows.commands.options import CompatOption, JsonOption, existing, measured_versions, takes
 from flows.commands.tables import print_rows
-from schemas.errors import BadInput
+from schemas.errors import BadInput, install_command
 from schemas.publication import Compat
 from schemas.run import StageReport, Use, in_words
 from schemas.settings import Settings
@@ -172,10 +172,12 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
 
 def _print_unread(settings: Settings) -> None:
     """Print how many parts of messages were not read, by kind; nothing where all were."""
+    from tasks.images.pdf_pages import PDF, draws_pages
     from tasks.storage.records import unread_parts
 
     for kind, count in unread_parts(existing(settings.store)).items():
-        print(f"  not read {count:>8,}  {kind}, a part of messages; `rejects` has each place")
+        hint = f"; pages are drawn with: {install_command('pdf')}" if kind == PDF and not draws_pages() else ""
+        print(f"  not read {count:>8,}  {kind}, a part of messages; `rejects` has each place{hint}")
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:

@@ -41,7 +41,9 @@ class ImageSource(NamedTuple):
     file: Path | None
     """The image's file, or the data file with a row that holds it; null for an image that was never in a file."""
     content: bytes | None = None
-    """The encoded image, unless it has a file of its own."""
+    """The encoded image or PDF, unless it has a file of its own."""
+    page: int | None = None
+    """Number of the page, from 0, if `content` is a PDF."""
 
     def read(self) -> bytes:
         """The encoded image."""
@@ -192,7 +194,7 @@ def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, he
     """The picture of a row: its bytes, or the file that it names; None where there is none, or it is held."""
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
-        return ImageSource(name + EMBEDDED, file.path, content)
+        return ImageSource(name + EMBEDDED, file.path, content, image.get("page"))
     if path is None or not held.isdisjoint(names_of_file(place, path)):
         return None
     picture_file = file_below(place, path)

@@ -22,6 +22,7 @@ from schemas.items.image import Image, ImageFile
 from schemas.items.reject import TakenDownKind
 from schemas.tables import TABLES
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, require_within
+from tasks.images.pdf_pages import open_page
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import ShardRunner, batch_of, map_ordered
@@ -195,7 +196,7 @@ class ImageReader:
         try:
             if too_large:
                 require_within("bytes", size_bytes, FILE_BYTES_MAX)
-            image = open_image(content)
+            image = open_image(content) if source.page is None else open_page(content, source.page)
             if self._listed.holds_image(image):
                 batch.known.append(source.name)
                 return None

@@ -226,7 +226,7 @@ def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
         "at_most": column.is_numeric(),
         "equals": column == (pl.Boolean if isinstance(rule.equals, bool) else pl.String),
         "contains_any": column == pl.List(pl.String) or (column == pl.List and rule.contains_any == []),
-        "other_than": column == pl.String,
+        "other_than": column in (pl.String, pl.List(pl.String)),
     }
     given = next(name for name in fits if getattr(rule, name) is not None)
     if not fits[given]:

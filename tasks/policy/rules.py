@@ -42,11 +42,33 @@ TEXT_COLUMNS: dict[str, pl.Expr] = {
 }
 """Policy name -> expression over a conversation with its texts; the other columns need none."""
 
+_KIND = pl.element()
+_KINDS_OF_PARTS = (
+    pl.when(_KIND.str.contains("video"))
+    .then(pl.lit("video"))
+    .when(_KIND.str.contains("audio"))
+    .then(pl.lit("audio"))
+    .when(_KIND.str.contains(r"tool|function_call"))
+    .then(pl.lit("tool"))
+    .when(_KIND.str.contains(r"pdf|file|document|attachment"))
+    .then(pl.lit("document"))
+    .when(_KIND.str.contains(r"image|picture"))
+    .then(pl.lit("image"))
+    .when(_KIND.is_in(["text", "thinking", "search_results"]))
+    .then(_KIND)
+    .otherwise(pl.lit("other"))
+)
+"""Kind of a part, in each spelling of a vendor (`input_audio`, `tool_use`), -> the kind that rules know."""
+
 CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
     "has_image": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
     "unread_parts": pl.col("unread_parts").fill_null(pl.lit([], dtype=pl.List(pl.String))),
+    "unread_kinds": pl.col("unread_parts")
+    .fill_null(pl.lit([], dtype=pl.List(pl.String)))
+    .list.eval(_KINDS_OF_PARTS)
+    .list.unique(),
     **{name: pl.col(name) for name in TEXT_COLUMNS},
     "null_message": pl.col("null_turns").list.len() > 0,
     "unanswered": pl.col("ends_with_user") & ~pl.col("is_item"),
@@ -61,6 +83,8 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
 }
 """Policy name -> expression over a conversation. single_turn_prompt_characters is null for several turns.
 
+unread_parts: kinds of parts that were not read, as their programs spell them. unread_kinds: the same as video, audio,
+tool, document, image, text, thinking, search_results or other.
 names_its_model: an answer holds the name of its own model as the log has it, but for case and signs, if the name has a
 digit and at least six letters and digits.
 unseen_marks: an answer holds characters that show nothing and that no script needs there, as hidden watermarks do.
@@ -252,7 +276,8 @@ def fires(rule: Rule, value: pl.Expr) -> pl.Expr:
     if rule.equals is not None:
         return value == rule.equals
     if rule.other_than is not None:
-        return ~value.is_in(rule.other_than)
+        values = pl.concat_list(value)  # of a text, a list of it alone
+        return values.list.eval(~pl.element().is_in(rule.other_than)).list.any()
     if rule.contains_any:
         return value.list.eval(pl.element().is_in(rule.contains_any)).list.any()
     return value.list.len() > 0

@@ -366,6 +366,8 @@ def rule_text(rule: Rule) -> str:
     words = _SAID["words"].get(rule.signal, "")
     if rule.contains_any is not None and words:
         return words.format(f" ({', '.join(rule.contains_any)})" if rule.contains_any else "") + where
+    if rule.other_than is not None and words:
+        return words.format(f" (none of {', '.join(rule.other_than)})") + where
     if rule.equals is None and words:
         return words.format(comparison(rule)) + where
     return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison(rule)}"

@@ -1,19 +1,21 @@
 """The parts of a message, in the spellings of OpenAI, Anthropic, Qwen, Hugging Face, LangChain, Vercel, Ollama and TRL.
 
 In: a message as a row has it. Out: its parts in order, each a text, a thought, a picture, or of another kind that is
-only named. Another spelling of a known kind is a word in `_TEXT_TYPES`, `_THOUGHT_TYPES`, `_PICTURE_TYPES` or
-`_FILE_TYPES`; another key beside the content that holds parts is one in `_KEYS_BESIDE_CONTENT`.
+only named. A PDF is one picture a page. Another spelling of a known kind is a word in `_TEXT_TYPES`, `_THOUGHT_TYPES`,
+`_PICTURE_TYPES` or `_FILE_TYPES`; another key beside the content that holds parts is one in `_KEYS_BESIDE_CONTENT`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tasks.images.pdf_pages import PDF, PdfRejected, page_count
 from tasks.ingest.formats.pictures import (
     PICTURE_KEYS,
     as_list,
     is_data_address,
     is_empty,
+    picture_bytes,
     picture_of,
     stated_media_type,
 )
@@ -57,6 +59,8 @@ _SEARCH_RESULTS = "search_results"
 """Kind of the results of a search that a server put into a person's message."""
 _KIND_NAME = re.compile(r"[a-z][a-z_-]{0,31}")
 """Kinds that may be repeated in tables and messages: words of the program that wrote the row, not of its users."""
+_PDF_TYPE = "application/pdf"
+_PDF_FILE = re.compile(r"(?i)\.pdf\Z")
 _IMAGE_FILE = re.compile(r"(?i)\.(?:png|jpe?g|webp|gif|bmp|avif|hei[cf]|tiff?|svg)\Z")
 
 
@@ -68,7 +72,8 @@ class MessagePart(NamedTuple):
     text: str | None = None
     """The words of a text or thought; null where a part calls itself one and has no words."""
     picture: Row | None = None
-    """The picture (`picture_of`); null for a part that only marks where a picture of the row's column stands."""
+    """The picture (`picture_of`), of a page of a PDF with the number of the page as `page`; null for a part that only
+    marks where a picture of the row's column stands."""
 
     @property
     def is_of_tools(self) -> bool:
@@ -118,11 +123,14 @@ def parts_of(message: Row) -> list[MessagePart]:
 
     Every part of a tool's message is of kind TOOL.
     """
-    parts = [_part({"type": key, key: message[key]}) for key in _THOUGHT_TYPES if _may_hold_part(message.get(key))]
+    parts: list[MessagePart] = []
+    for key in _THOUGHT_TYPES:
+        if _may_hold_part(message.get(key)):
+            parts += _parts({"type": key, key: message[key]})
     for picture in _pictures_beside_content(message):
         parts.append(MessagePart(PICTURE, picture=picture_of(picture)))
     for item in _content_items(content_in(message)):
-        parts.append(_part(item))
+        parts += _parts(item)
     # OpenAI's answers have null as content and the words beside it when the model declines.
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         parts.append(MessagePart(TEXT, message["refusal"]))
@@ -200,8 +208,11 @@ def _kind_of(item: Any) -> str:
         return THINKING
     if name in _PICTURE_TYPES:
         return PICTURE
-    if name in map(str.lower, _FILE_TYPES) and _is_image_file(item):
-        return PICTURE
+    if name in map(str.lower, _FILE_TYPES):
+        if _is_file_of(item, "image/", _IMAGE_FILE):
+            return PICTURE
+        if _is_file_of(item, _PDF_TYPE, _PDF_FILE):
+            return PDF
     return name_of_kind(name)
 
 
@@ -229,24 +240,38 @@ def _holds_picture(item: Row) -> bool:
     return any(item.get(key) is not None for key in (*PICTURE_KEYS, "file_id"))
 
 
-def _part(item: Any) -> MessagePart:
+def _parts(item: Any) -> list[MessagePart]:
+    """The part that an item of a content is; of a PDF, one for each page."""
     kind = _kind_of(item)
     if kind in (TEXT, THINKING):
-        return MessagePart(kind, _text_of(item))
+        return [MessagePart(kind, _text_of(item))]
     if kind == PICTURE and _holds_picture(item):
-        return MessagePart(kind, picture=picture_of(item))
-    return MessagePart(kind)
+        return [MessagePart(kind, picture=picture_of(item))]
+    return _pages(item) if kind == PDF else [MessagePart(kind)]
 
 
-def _is_image_file(file: Row) -> bool:
-    """Whether a file is an image: by its media type, the head of its data: address, or its name, the first there is."""
+def _pages(item: Row) -> list[MessagePart]:
+    """A picture for each page of a PDF; where its pages cannot be drawn, one part whose kind says why."""
+    document = picture_of(item)
+    content = picture_bytes(document)
+    if content is None:
+        return [MessagePart(PDF)]
+    try:
+        count = page_count(content)
+    except PdfRejected as rejected:
+        return [MessagePart(rejected.kind)]
+    return [MessagePart(PICTURE, picture={**document, "page": page}) for page in range(count)]
+
+
+def _is_file_of(file: Row, media_type: str, file_name: re.Pattern[str]) -> bool:
+    """Whether a file is of a media type: by what it states, the head of its data: address, or its name, the first."""
     holders = [file, *(value for value in file.values() if isinstance(value, Mapping))]
     for holder in holders:
-        media_type = stated_media_type(holder)
-        if media_type is not None:
-            return media_type.startswith("image/")
+        stated = stated_media_type(holder)
+        if stated is not None:
+            return stated.startswith(media_type)
     texts = [value for holder in holders for value in holder.values() if isinstance(value, str)]
     addresses = [text for text in texts if is_data_address(text)]
     if addresses:
-        return any(is_data_address(address, "image/") for address in addresses)
-    return any(_IMAGE_FILE.search(text) for text in texts)
+        return any(is_data_address(address, media_type) for address in addresses)
+    return any(file_name.search(text) for text in texts)

@@ -35,8 +35,8 @@ _DATA_HEAD = re.compile(r"(?i)\s*data:([^,]*),")
 _LEADING_CHARACTERS = 32
 """A data: address begins within these first characters: blanks may stand before it."""
 _ADDRESS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_BASE64_BEGINNINGS = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-"""How PNG, JPEG, GIF and WebP begin in base64."""
+_BASE64_BEGINNINGS = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")
+"""How PNG, JPEG, GIF, WebP and PDF begin in base64."""
 _BASE64_CHARACTERS_MIN = 60
 """A shorter text with one of `_BASE64_BEGINNINGS` is a path."""
 _SLASHES = re.compile(r"[/\\]+")
@@ -139,7 +139,7 @@ def stated_media_type(holder: Row) -> str | None:
 
 
 def picture_bytes(picture: Row) -> bytes | None:
-    """The bytes that a picture of a row holds; None for a path and for what cannot be read."""
+    """The bytes that a picture of a row holds, of a page those of its PDF; None for a path and what cannot be read."""
     content = picture.get("bytes")
     if isinstance(content, bytes):
         return content
@@ -147,10 +147,12 @@ def picture_bytes(picture: Row) -> bytes | None:
     return _decoded(encoded) if isinstance(encoded, str) else None
 
 
+@lru_cache(maxsize=1)
 def _decoded(text: str) -> bytes:
     """The bytes of a data: address or of base64; those of the text itself where it is neither.
 
-    Case, blanks, wrapped lines, lacking padding, the alphabet of addresses and %-escapes do not matter.
+    Case, blanks, wrapped lines, lacking padding, the alphabet of addresses and %-escapes do not matter. The pages of a
+    PDF, which follow each other, share the bytes.
     """
     head = _DATA_HEAD.match(text)
     raw = unquote_to_bytes(text[head.end() :] if head else text)

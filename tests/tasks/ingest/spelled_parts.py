@@ -45,11 +45,34 @@ OTHERS: dict[str, Callable[[str], Any]] = {  # kind -> part
     "video": lambda word: {"type": "video", "video": [f"{word}.jpg", "more.jpg"]},
     "video_url": lambda word: {"type": "video_url", "video_url": {"url": word}},
     "input_audio": lambda word: {"type": "input_audio", "input_audio": {"data": word, "format": "wav"}},
-    "file": lambda word: {"type": "file", "file": {"filename": f"{word}.pdf", "file_data": "data:application/pdf,x"}},
-    "document": lambda word: {"type": "document", "source": {"media_type": "application/pdf", "data": word}},
+    "file": lambda word: {
+        "type": "file",
+        "file": {"filename": f"{word}.doc", "file_data": "data:application/msword,x"},
+    },
+    "document": lambda word: {"type": "document", "source": {"media_type": "text/html", "data": word}},
     "hologram": lambda word: {"type": "hologram", "hologram": word},
     "audio": lambda word: {"audio": f"{word}.wav"},
     "unknown": lambda word: {"type": f"555-0100 {word}"},
+}
+PDFS: dict[str, Callable[[str], Any]] = {  # of base64
+    "openai": lambda data: {
+        "type": "file",
+        "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{data}"},
+    },
+    "responses": lambda data: {
+        "type": "input_file",
+        "filename": "a.pdf",
+        "file_data": f"data:application/pdf;base64,{data}",
+    },
+    "anthropic": lambda data: {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": data},
+    },
+    "gemini": lambda data: {"inline_data": {"mime_type": "application/pdf", "data": data}},
+    "vercel": lambda data: {"type": "file", "mediaType": "application/pdf", "data": data},
+    "langchain": lambda data: {"type": "file", "base64": data, "mime_type": "application/pdf"},
+    "media": lambda data: {"type": "media", "mime_type": "application/pdf", "data": data},
+    "bare": lambda data: {"type": "file", "file": {"filename": "a.PDF", "file_data": data}},
 }
 SPELLED_ADDRESSES: dict[str, Callable[[str], str]] = {  # of base64
     "plain": lambda data: f"data:image/png;base64,{data}",

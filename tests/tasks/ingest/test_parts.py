@@ -362,3 +362,9 @@ def test_the_pictures_of_a_public_report_stand_before_their_texts(tmp_path):
         ([], [{"image": 0, "character": 0}])
     ] * 3
     assert (store.read("images").height, rejected(store)) == (3, {})
+
+
+def test_a_pdf_of_which_nothing_is_at_hand_is_named(tmp_path):
+    address = {"type": "file", "file": {"filename": "a.pdf", "file_url": "https://example.org/a.pdf"}}
+    (seen,) = read(row(address, TEXT)).sightings
+    assert kinds(seen) == ["pdf"]

@@ -37,8 +37,10 @@ VALUES = {
 COMPARISONS = {
     "score": st.fixed_dictionaries({"at_least": VALUES["score"]}) | st.fixed_dictionaries({"at_most": VALUES["score"]}),
     "flag": st.fixed_dictionaries({"equals": VALUES["flag"]}),
-    "word": st.fixed_dictionaries({"equals": WORDS}),
-    "words": st.fixed_dictionaries({"contains_any": st.lists(WORDS, max_size=2)}),
+    "word": st.fixed_dictionaries({"equals": WORDS})
+    | st.fixed_dictionaries({"other_than": st.lists(WORDS, min_size=1, max_size=2)}),
+    "words": st.fixed_dictionaries({"contains_any": st.lists(WORDS, max_size=2)})
+    | st.fixed_dictionaries({"other_than": st.lists(WORDS, min_size=1, max_size=2)}),
 }
 
 
@@ -62,6 +64,8 @@ def _fires(rule: Rule, value: Any) -> bool:
         return value <= rule.at_most
     if rule.equals is not None:
         return value == rule.equals
+    if rule.other_than is not None:
+        return bool({*([value] if isinstance(value, str) else value)} - {*rule.other_than})
     return bool(set(value) & set(rule.contains_any)) if rule.contains_any else bool(value)
 
 
