@@ -21,10 +21,8 @@ MODULES = [
     "release",
     "set_stages",
     "release_versions",
-    "llm_throughput",
     "bench_split",
     "scale_out",
-    "selections",
     "topics",
     *(
         f"{file.parent.name}.{file.stem}"

@@ -35,7 +35,7 @@ def failures(settings: Settings, dry_run: PricedDryRunOption = False, as_json: J
 
 
 def _print_estimate(settings: Settings) -> None:
-    """What the judge would cost, one row for each model of the file."""
+    """Print what the judge would cost, one row for each model of the file."""
     from flows.commands.estimate import print_estimates, tokens_in
     from tasks.judging.cases import estimate_proposals
     from tasks.providers.asked_models import to_ask

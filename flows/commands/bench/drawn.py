@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import JsonOption, existing, takes
+from flows.commands.pipeline import run_stages
 from flows.commands.tables import print_rows
 from schemas.errors import BadInput
 from schemas.settings import Settings

@@ -112,7 +112,7 @@ LINK = (
     r"|of (?:my|his|her|our|their|your|the|this)(?: \w{1,15}){1,2}?"
     r"|(?-i:[A-Z]{2,5})(?=\)|:| (?:is|was|reads|number|no\.?|nr\.?|ist|lautet|est|es)(?!\w)))(?!\w))"
 )
-"""What stands between the name of a number and the number: a word, whose it is, or a short form of the name."""
+"""A word between the name of a number and the number, whose it is, or a short form of the name."""
 _PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
 NAMED_ID = (
     rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,3}}\W{{0,6}}"

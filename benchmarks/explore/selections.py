@@ -1,7 +1,7 @@
 """More like this among 100,000 items by exact products, and a lasso around 20,000 points of a map.
 
-`python -m benchmarks selections` writes the rows; `greatest_ms` is the longest of ten rounds. The peers are a product
-and a sort by numpy, and matplotlib's test of points in a polygon.
+`python -m benchmarks explore.selections` writes the rows; `greatest_ms` is the longest of ten rounds. The peers are a
+product and a sort by numpy, and matplotlib's test of points in a polygon.
 """
 
 import time
