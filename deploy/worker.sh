@@ -17,14 +17,13 @@ if made=$(prefect work-pool inspect curation --output json 2>/dev/null); then
   *) echo "the pool 'curation' is of another type than $pool; delete it: prefect work-pool delete curation" >&2 && exit 2 ;;
   esac
 else
-  prefect work-pool create curation --type "$pool" "$@"
+  prefect work-pool create curation --type "$pool" "$@" >/dev/null
 fi
 deployed=$(prefect --no-prompt deploy --all 2>&1) || { echo "$deployed" >&2 && exit 1; }
-lines=PlainLines
-if [ "${CURATE_LOG_FORMAT:-}" = json ]; then # what is logged goes to stderr; stdout has sentences for people
-  lines=JsonLines
-  exec >/dev/null
-fi
-export PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER=json PREFECT_LOGGING_FORMATTERS_JSON_FORMAT='%(message)s'
-export PREFECT_LOGGING_FORMATTERS_JSON_CLASS="flows.running.log_lines.$lines" # in place of the JSON of Prefect
-exec prefect worker start --pool curation --type "$pool" --with-healthcheck
+# The worker and its runs write one log: plain lines, or JSON alone (CURATE_LOG_FORMAT=json). Both go to stderr; what
+# Prefect prints to stdout beside them, such as tracebacks while the server restarts, goes nowhere.
+export PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS=flows.running.log_lines.WorkerLog
+export PREFECT_LOGGING_HANDLERS_DEBUG_CLASS=flows.running.log_lines.WorkerLog
+export PREFECT_CLIENT_RETRY_EXTRA_CODES=500 # what the server says while its database restarts
+export CURATE_WORKER_PID=$$ # `exec` keeps it
+exec prefect worker start --pool curation --type "$pool" --with-healthcheck >/dev/null

@@ -3,18 +3,23 @@
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def cut_off_at(port: int, words: bytes, hear: Callable[[bytes], None] = lambda _: None) -> Iterator[int]:
+def cut_off_at(
+    port: int, words: bytes, hear: Callable[[bytes], None] = lambda _: None, gone: threading.Event | None = None
+) -> Iterator[int]:
     """A local port that forwards to `port` until `words` pass through; then it closes and refuses connections.
 
-    `hear` is called with what passes, before it is sent on.
+    `hear` is called with what passes, before it is sent on. While `gone` is set, all connections end or are refused.
     """
     open_sockets: list[socket.socket] = []
     listening = socket.create_server(("127.0.0.1", 0))
+    address, gone = listening.getsockname(), gone or threading.Event()
+    listening.settimeout(0.1)
 
     def close_all() -> None:
         for each in (listening, *open_sockets):
@@ -35,9 +40,20 @@ def cut_off_at(port: int, words: bytes, hear: Callable[[bytes], None] = lambda _
                 each.shutdown(socket.SHUT_RDWR)
 
     def accept() -> None:
+        nonlocal listening
         with suppress(OSError):
             while True:
-                client, _ = listening.accept()
+                if gone.is_set():
+                    close_all()
+                    while gone.is_set():
+                        time.sleep(0.05)
+                    listening = socket.create_server(address)
+                    listening.settimeout(0.1)
+                try:
+                    client, _ = listening.accept()
+                except TimeoutError:
+                    continue
+                client.setblocking(True)
                 server = socket.create_connection(("127.0.0.1", port))
                 open_sockets.extend((client, server))
                 for each in (client, server):
@@ -47,7 +63,7 @@ def cut_off_at(port: int, words: bytes, hear: Callable[[bytes], None] = lambda _
 
     threading.Thread(target=accept, daemon=True).start()
     try:
-        yield listening.getsockname()[1]
+        yield address[1]
     finally:
         close_all()
 

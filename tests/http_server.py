@@ -56,7 +56,13 @@ class Serving:
             def log_message(self, *_):
                 pass
 
-        self._server = LoopbackServer(("127.0.0.1", 0), Handler)
+        self._handler = Handler
+        self.open(0)
+
+    def open(self, port):
+        """Listen on a port, or on a free one for 0; after `close` this is the same server, started again."""
+        self._closing.clear()
+        self._server = LoopbackServer(("127.0.0.1", port), self._handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()

@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import http.client
 import logging
 import os
 import shutil
@@ -10,14 +9,13 @@ import sqlite3
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
 from flows.before_work import checked
+from flows.running.prefect_server import check_server
 from schemas.errors import EngineUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -167,16 +165,3 @@ def _room_for_history() -> Iterator[None]:
         ) from None
     finally:
         event.remove(Engine, "handle_error", note)
-
-
-def check_server(url: str) -> None:
-    """Raises EngineUnwell when no server answers at a configured `PREFECT_API_URL`."""
-    try:
-        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10).close()  # noqa: S310 - the operator chose the address
-    except urllib.error.HTTPError:
-        return  # it answers, but wants a key or has no such page
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise EngineUnwell(
-            f"Prefect's server does not answer at PREFECT_API_URL={url} ({getattr(error, 'reason', error)}); start it "
-            "(prefect server start), or unset PREFECT_API_URL"
-        ) from None

@@ -29,9 +29,9 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, Running
 
 from flows.before_work import checked
-from flows.commands.engine import check_server
 from flows.running.killed_runs import give_back, holder_tag, take_over, tell_killed
 from flows.running.log_lines import log_as_asked
+from flows.running.prefect_server import await_server, check_server
 from flows.running.run_names import name_of, name_scheduled
 from flows.running.settings_file import in_force
 from flows.running.task_runners import shards_by
@@ -56,9 +56,9 @@ class CheckedFlow(prefect.Flow[P, R]):
     """A flow for notebooks and other flows. Without PREFECT_API_URL, Prefect starts a temporary server for the call."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Run the flow. Raises EngineUnwell when the configured server does not answer."""
-        if FlowRunContext.get() is None and (url := PREFECT_API_URL.value()):
-            check_server(url)
+        """Run the flow. Raises EngineUnwell when the configured server does not answer, a stage after five minutes."""
+        if url := PREFECT_API_URL.value():
+            (check_server if FlowRunContext.get() is None else await_server)(url)
         return super().__call__(*args, **options)
 
 

@@ -17,6 +17,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime, 
 from prefect.runtime import deployment
 
 from flows.running.checked_flow import PROBES, flow
+from flows.running.run_names import OURS
 from flows.stages import decide, ingest, screen
 from schemas.errors import CanaryEscaped, MissingProvider
 from schemas.run import SETUP_FAILURES, StageReport
@@ -112,10 +113,6 @@ def canaries(settings: Settings) -> list[StageReport]:
             use=use,
         )
     ]
-
-
-OURS = "curation"
-"""Tag of the runs of our deployments and of their stages; a server may have runs of others."""
 
 
 def keep_only(settings: Settings) -> None:

@@ -103,7 +103,7 @@ def deployed() -> dict[str, str]:
     """A build step of prefect.yaml: the path of the file that every deployment will read whenever it runs.
 
     CURATE_CONFIG names it, or else it is `curate.yaml` here or beside CURATE_STORE. Ends `prefect deploy` with one line
-    when it is unusable.
+    when it is unusable; else the coming runs are named when `prefect deploy` ends.
     """
     path = found(None, None) or Path(NAME)
     try:
@@ -112,6 +112,9 @@ def deployed() -> dict[str, str]:
             raise BadInput(f"settings file {str(path)!r}: {' and '.join(missing)} must be given for a deployment")
     except CurateError as error:
         raise SystemExit(f"prefect deploy: {error}; deploy again when it is right (docs/operating.md)") from None
+    from flows.running.run_names import name_after_deploying  # commands read settings without Prefect
+
+    name_after_deploying()
     return {"config": str(path.resolve())}
 
 

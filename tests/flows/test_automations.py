@@ -171,6 +171,7 @@ def test_a_run_that_is_held_over_budget_or_killed_is_told_and_its_line_is_ours(s
         assert client.read_flow_run(inner.id).state.name == "Killed"
         wait_until(lambda: len(told()) == 3)
         assert told()[2].endswith("The next run continues its work.")
+        assert told()[2].count("The next run") == 1
         time.sleep(2)
         assert len(told()) == 3  # once
 

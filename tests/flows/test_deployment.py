@@ -221,6 +221,14 @@ def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printe
         assert not any(personal in data for data in artifacts.values())
 
 
+def test_deploying_schedules_the_coming_nights_under_their_names(client):
+    nightly = client.read_deployment_by_name(NIGHTLY).id
+    runs = client.read_flow_runs(flow_run_filter=FlowRunFilter(deployment_id={"any_": [nightly]}))
+    coming = [run for run in runs if run.auto_scheduled]
+    assert len(coming) >= 3
+    assert {run.name for run in coming} == {f"nightly {run.expected_start_time:%Y-%m-%d}" for run in coming}
+
+
 @pytest.mark.parametrize("wrong", [{"sinse": "2024-01-01"}, {"workers": "many"}])
 def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, wrong):
     with pytest.raises(PrefectHTTPStatusError, match="Validation failed"):

@@ -17,8 +17,8 @@ from tests.places import ROOT
 VARIABLE = re.compile(r"(?:CURATE|ARENA|OPENAI|GEMINI|ANTHROPIC|GOOGLE|HF)_[A-Z][A-Z0-9_]+")
 BY_VENDOR = {"ANTHROPIC_API_KEY"}
 """Names that `AskedModel.key_variable` makes of the vendor's."""
-NOT_OURS = {"HF_SAFE_WEIGHTS_NAME", "HF_WEIGHTS_NAME", "ANTHROPIC_BASE_URL", "CURATE_DEVICE"}
-"""Constants of libraries, a variable that is named because it does not count, and one that processes hand on."""
+NOT_OURS = {"HF_SAFE_WEIGHTS_NAME", "HF_WEIGHTS_NAME", "ANTHROPIC_BASE_URL", "CURATE_DEVICE", "CURATE_WORKER_PID"}
+"""Constants of libraries, a variable that is named because it does not count, and what processes hand on."""
 
 
 def test_every_command_key_table_and_released_column_has_its_row():

@@ -2,12 +2,15 @@
 
 import json
 import logging
+import threading
+import urllib.parse
 from datetime import UTC, datetime
 
 import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling, Completed, Running
 
 from flows.running.checked_flow import flow, one_writer
@@ -18,6 +21,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
+from tests.cut_off import cut_off_at
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -124,3 +128,26 @@ def test_who_takes_a_stores_lock_ends_all_its_runs_that_were_killed_and_no_other
         ended = {(run.name.split()[0], run.state_name, ours in run.tags) for run in own}
         assert ended == {("around", "Completed", False), ("around", "Bad input", False), ("within", "Completed", True)}
         assert [str(run.id) for run in _runs() if ours in run.tags and run.state.is_running()] == []
+
+
+GONE = threading.Event()
+"""Set while the server does not answer."""
+
+
+@flow(name="around-outage")
+def around_outage(settings: Settings) -> list[StageReport]:
+    """A stage that begins as its server goes away for three seconds."""
+    GONE.set()
+    threading.Timer(3, GONE.clear).start()
+    return within(settings)
+
+
+def test_a_stage_that_begins_while_the_server_restarts_waits_for_it(tmp_path):
+    url = PREFECT_API_URL.value()
+    place = urllib.parse.urlsplit(url)
+    with (
+        cut_off_at(place.port, b"no request has these words", gone=GONE) as port,
+        temporary_settings({PREFECT_API_URL: url.replace(str(place.port), str(port))}),
+    ):
+        reports = around_outage(Settings(store=str(tmp_path / "store")))
+    assert [report.stage for report in reports] == ["within"]
