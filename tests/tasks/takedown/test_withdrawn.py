@@ -28,7 +28,7 @@ from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported, withdraw_known
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
-from tests.killed_often import killed
+from tests.chaos.commands import killed
 from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import SECRET, everything, files_with, take, user_of

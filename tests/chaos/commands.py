@@ -1,6 +1,6 @@
 """Kills a process that works on a store often, at random moments, and looks whether anything acknowledged is lost.
 
-    python -m tests.killed_often STORE [--times 50] [review | takedown | migrate | publish | compact | collect]…
+    python -m tests.chaos commands STORE [--times 50] [review | takedown | migrate | publish | compact | collect]…
 
 works on copies of STORE. A process says each piece of work that it has acknowledged; after SIGKILL, and after the store
 was opened again as the next command does, all of them must hold, and nothing else may be missing.
@@ -215,7 +215,7 @@ def killed(
     for _ in range(times):
         store.any_layout = True
         before = {table: store.height(table) for table in TABLES}
-        command = [sys.executable, "-m", "tests.killed_often", store.root, "--work", kind]
+        command = [sys.executable, "-m", "tests.chaos", "commands", store.root, "--work", kind]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | own) as process:
             said.append(process.stdout.readline().strip())
             if not said[-1]:
@@ -228,28 +228,26 @@ def killed(
     return times, len(said), lost
 
 
-def main() -> int:
-    """Print a line for each kind; 1 when something was lost."""
-    parser = argparse.ArgumentParser(prog="python -m tests.killed_often", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `python -m tests.chaos commands`."""
     parser.add_argument("store", type=Path)
     parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], default=[])
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", choices=KINDS)
-    told = parser.parse_intermixed_args()
-    if told.work:
-        for done in KINDS[told.work].work(Store(str(told.store))):
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each kind; 1 when something was lost."""
+    if options.work:
+        for done in KINDS[options.work].work(Store(str(options.store))):
             print(done, flush=True)  # noqa: T201 - read by `killed`
         return 0
     every = set[str]()
-    for kind in told.kinds or KINDS:
+    for kind in options.kinds or KINDS:
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(str(shutil.copytree(told.store, Path(folder) / "store")))
-            times, done, lost = killed(kind, store, told.times, told.seed)
+            store = Store(str(shutil.copytree(options.store, Path(folder) / "store")))
+            times, done, lost = killed(kind, store, options.times, options.seed)
         print(f"{kind}: {times} SIGKILLs, {done} acknowledged, {len(lost)} lost {sorted(lost)[:3]}", flush=True)  # noqa: T201
         every |= lost
     return int(bool(every))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
