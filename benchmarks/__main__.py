@@ -21,6 +21,7 @@ MODULES = [
     "release",
     "set_stages",
     "release_versions",
+    "llm_throughput",
     "bench_split",
     "scale_out",
     "topics",
