@@ -14,6 +14,7 @@ MODULES = [
     "duplicates",
     "near_vectors",
     "near_prompts",
+    "known_benchmarks",
     "rate",
     "rate_coverage",
     "fragility",

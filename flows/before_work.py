@@ -73,6 +73,10 @@ def check_settings(settings: Settings, today: date | None = None) -> None:
             f"--images {settings.images!r} does not exist or is not a folder; give the server's image folder"
         )
     load_known_hashes(settings.known_hashes)
+    if settings.known_benchmarks:
+        from tasks.bench.contamination.known_sources import named_places
+
+        named_places(settings.known_benchmarks)
     load_policy(settings.policy)
     if settings.release is not None:
         checked_version(settings.release)

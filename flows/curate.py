@@ -6,7 +6,7 @@ from flows.release import release, sample, unchanged
 from flows.running.checked_flow import flow, one_writer
 from flows.running.costs import asked_services, within_limits
 from flows.running.night import canaries, keep_only, services_answer
-from flows.stages import decide, decide_described, describe, ingest, screen
+from flows.stages import compared_with_benchmarks, decide, decide_described, describe, ingest, screen
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.shrunk import require_whole
@@ -45,6 +45,7 @@ def newly_read(settings: Settings) -> Iterator[StageReport]:
     if not paid:
         yield from canaries(settings)  # planted probes; one that is not caught ends the run
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
+    yield from compared_with_benchmarks(settings)  # here too, because a changed benchmark is a reason for a new release
     if paid:
         yield from within_limits(settings)
         yield from services_answer(settings)  # of a deployment: a refused key ends the night before it measures

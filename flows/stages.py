@@ -7,6 +7,7 @@ from flows.products import item_findings
 from flows.running.checked_flow import flow, one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.bench.steps import find_known, index_benchmarks
 from tasks.ingest.steps import assemble, read_log_lines, take_in_images
 from tasks.policy.policy_file import load_policy
 from tasks.policy.redact import ROUNDS
@@ -69,12 +70,23 @@ def decide(settings: Settings) -> Iterator[StageReport]:
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     yield find_near_images(settings, versions)
+    yield from compared_with_benchmarks(settings)
     for _ in range(ROUNDS):
         yield redact_items(settings, versions, item_findings)
         yield (measured := measure_redacted(settings, providers))
         if not measured.model_calls:
             break
     yield decide_items(settings, versions, item_findings)
+
+
+def compared_with_benchmarks(settings: Settings) -> Iterator[StageReport]:
+    """Bring the index of known benchmarks up to date and look for it in chats; nothing where none is or was named."""
+    if not (settings.known_benchmarks or Store.open(settings.store).height("known_sources")):
+        return
+    providers = Providers(settings.providers)
+    versions = signal_versions(providers)
+    yield index_benchmarks(settings, providers, versions)
+    yield find_known(settings, versions)
 
 
 @flow(name="decide-described")

@@ -158,7 +158,29 @@ class HotPromptRule(Row):
         return f"more battles of the same prompt, images: {self.images}; kept: {kept}"
 
 
-RuleOverSet = DuplicateRule | NearPromptRule | HotPromptRule
+class KnownBenchmarkRule(Row):
+    """When a conversation is tagged or dropped because it holds what is in a known benchmark.
+
+    The setting `known_benchmarks` names them; without it the rule never fires.
+    """
+
+    reason: str = "known_benchmark"
+    """The name that decisions, reports and cards use."""
+    holds: Literal["either", "picture", "question", "both"] = "either"
+    """Which conversations: those that show one of its pictures, ask one of its questions, either, or both at once."""
+    action: Literal[Action.DROP, Action.TAG] = Action.TAG
+    """drop or tag."""
+
+    def in_words(self) -> str:
+        """When it fires."""
+        held = {
+            "either": "a picture or a question", "picture": "a picture", "question": "a question",
+            "both": "a picture and a question",
+        }  # fmt: skip
+        return f"{held[self.holds]} of a known benchmark"
+
+
+RuleOverSet = DuplicateRule | KnownBenchmarkRule | NearPromptRule | HotPromptRule
 """A rule over the whole set: it compares an item with the others."""
 
 
@@ -322,6 +344,8 @@ class Policy(Row):
     """Threshold of semantic near-duplicates; null switches them off."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
+    known_benchmarks: KnownBenchmarkRule | None = KnownBenchmarkRule()
+    """What becomes of chats with a picture or a question of a known benchmark; null switches it off."""
     near_prompts: NearPromptRule | None = None
     """The tag of almost equal prompts; null for none."""
     hot_prompts: HotPromptRule | None = None
@@ -352,7 +376,8 @@ class Policy(Row):
     @property
     def rules_over_set(self) -> list[RuleOverSet]:
         """The rules that compare items with each other, as far as the policy has them."""
-        return [rule for rule in (self.duplicates, self.near_prompts, self.hot_prompts) if rule is not None]
+        rules = (self.duplicates, self.known_benchmarks, self.near_prompts, self.hot_prompts)
+        return [rule for rule in rules if rule is not None]
 
     @model_validator(mode="after")
     def _keys_go_together(self) -> Self:
@@ -400,7 +425,7 @@ def policy_hash(policy: Policy, as_given: bool = False) -> str:
 
     `as_given`: without the fields that were not given, as a version hashed that did not have them yet.
     """
-    added_later = ("generated", "linkage", "open_models", "votes", "release_thinking")
+    added_later = ("generated", "linkage", "open_models", "votes", "release_thinking", "known_benchmarks")
     unset = (key for key in added_later if getattr(policy, key) == Policy.model_fields[key].default)
     left_out: dict[str, Any] = dict.fromkeys(
         ("about", "drift", "licence", "contact", "publisher", "homepage", "models", *unset), True

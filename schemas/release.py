@@ -241,6 +241,21 @@ class ReleasedThinking(Row):
     """What the model thought; no part of the answer."""
 
 
+class ReleasedKnown(Row):
+    """One row of `known_benchmarks/rows.parquet`: a released row that holds what is in a benchmark of others."""
+
+    config: str
+    """chat, battle or bench."""
+    id: str
+    """conversation_id or question_id."""
+    benchmark: str
+    """Name of the benchmark."""
+    picture: bool
+    """The row shows a picture of the benchmark; of a battle, either side."""
+    question: bool
+    """The row asks a question of the benchmark; of a battle, either side."""
+
+
 class ReleasedItem(Row):
     """One row of `written/items.parquet`: a prompt of `bench` that people wrote, or that has captions."""
 

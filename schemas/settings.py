@@ -206,6 +206,9 @@ class Settings(Row):
     """Folder of the arena's own example images, with presets.json; by default presets in or beside LOGS."""
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
+    known_benchmarks: Annotated[list[str], NAME_OR_PLACE] = []
+    """Benchmarks of others, each a folder of pictures, a Parquet or JSONL file, or a data set of the Hub: chats that
+    show their pictures or ask their questions are tagged (docs/benchmarks.md)."""
     since: date | None = None
     """First day, YYYY-MM-DD in UTC: log files are read by the day in their names, and what is in a store is chosen by
     the day on which it was logged."""

@@ -98,6 +98,20 @@ class ImageHash(Row):
     """Grey thumbnail of 32 x 32 pixels, row by row, 2,048 hex digits; the DCT hash is computed from it."""
 
 
+class ImageInside(Row):
+    """Hashes of what lies inside an image's even margins, by which a picture with a frame or in a screenshot is known.
+
+    All are null for an image without such margins, and for one that is even all over.
+    """
+
+    phash: str | None
+    """64-bit DCT hash, 16 hex digits."""
+    pdq: str | None
+    """256-bit PDQ hash, 64 hex digits."""
+    grey: str | None
+    """Grey thumbnail of 32 x 32 pixels, 2,048 hex digits."""
+
+
 class ImageColour(Row):
     """Colours of an image without its brightness; the hashes see brightness alone."""
 
@@ -296,6 +310,7 @@ BUILT_IN_SIGNALS: dict[str, SignalEntry] = {
     "faces": SignalEntry(Faces, _IMAGES),
     "image_hash": SignalEntry(ImageHash, _IMAGES),
     "image_colour": SignalEntry(ImageColour, _IMAGES),
+    "image_inside": SignalEntry(ImageInside, _IMAGES),
     "image_layout": SignalEntry(ImageLayout, _IMAGES),
     "image_text": SignalEntry(ImageText, _IMAGES),
     "image_embedding": SignalEntry(Embedding, _IMAGES),

@@ -186,6 +186,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "faces": {"faces": [], "confidence_max": 0.0, "area_fraction_max": 0.0},
         "image_hash": {"phash": digest[:16], "pdq": digest, "pdq_quality": 100, "grey": digest * 32},
         "image_colour": {"chroma": "80" * 512},
+        "image_inside": dict.fromkeys(SIGNALS["image_inside"].model_fields),
         "image_layout": {"flat_fraction": 0.1, "colour_count": 500, "saturation_mean": 0.4, "ink_fraction": 0.2},
         "image_text": {"text": "", "line_count": 0, "area_fraction": 0.0, "boxes": []},
         "image_embedding": {"vector": unit},

@@ -12,6 +12,9 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, asked_in_store
 from tasks.bench.contamination.guard import asked_by_users, epoch_of, reserved
+from tasks.bench.contamination.known_index import update_index, update_known_images
+from tasks.bench.contamination.known_matches import find_matches
+from tasks.bench.contamination.known_sources import known_benchmarks
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas, seats_again
 from tasks.bench.earlier_draw import ASKED_ID, DRAWS, draw_now, earlier_draw
 from tasks.bench.failures import (
@@ -27,6 +30,7 @@ from tasks.bench.failures import (
     types_of_reviewers,
 )
 from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alike, measures
+from tasks.providers import Providers
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
 from tasks.storage.parquet import compact
@@ -49,6 +53,30 @@ SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
 """A prompt that holds this share of an earlier one's runs of four words repeats it."""
+
+
+@step
+def index_benchmarks(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
+    """Benchmarks of others -> `known_sources`, `known_pictures`, `known_questions`; only what changed is measured.
+
+    Raises BadInput for a benchmark that cannot be read.
+    """
+    store, benchmarks = Store.open(settings.store), known_benchmarks(settings.known_benchmarks)
+    counts = update_index(store, benchmarks, providers, versions, settings.workers)
+    unreadable = counts["unreadable"]
+    notes = [f"{unreadable:,} pictures of known benchmarks cannot be read, and are in no index"] if unreadable else []
+    return StageReport(stage="index_benchmarks", counts=counts, notes=notes)
+
+
+@step
+def find_known(settings: Settings, versions: Versions) -> StageReport:
+    """Index and signals of images -> `known_images`; with what users asked -> `known_matches`."""
+    store = Store.open(settings.store)
+    counts = update_known_images(store, versions)
+    matches = find_matches(store)
+    store.replace("known_matches", matches)
+    counts["conversations"] = matches["conversation_id"].n_unique()
+    return StageReport(stage="known_benchmarks", counts=counts)
 
 
 @step

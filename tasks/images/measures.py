@@ -13,7 +13,7 @@ import PIL.Image
 import zxingcpp
 from zxingcpp import BarcodeFormat, BarcodeFormats, barcode_formats_list
 
-from schemas.signals import ImageColour, ImageHash, ImageLayout
+from schemas.signals import ImageColour, ImageHash, ImageInside, ImageLayout
 from tasks.images.decode import DecodedImage, Filter, Pixels
 
 PDQ_SIDE_MIN = 512
@@ -27,10 +27,62 @@ THUMBNAIL_SIDE = 32
 
 def image_hashes(image: DecodedImage) -> ImageHash:
     """The three hashes of one image: 64-bit DCT hash, 256-bit PDQ, and a 32 x 32 grey thumbnail."""
-    thumbnail = image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
+    return _hashes(image.pil)
+
+
+def _hashes(image: PIL.Image.Image) -> ImageHash:
+    thumbnail = image.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
     phash = imagehash.phash(thumbnail)  # it shrinks to 32 x 32 in the same way: the hash of the whole image
-    pdq, quality = _pdq(image.pil)
+    pdq, quality = _pdq(image)
     return ImageHash(phash=str(phash), pdq=pdq, pdq_quality=quality, grey=thumbnail.tobytes().hex())
+
+
+IMAGE_INSIDE_VERSION = "1"
+INSIDE_SIDE = 1024
+"""Margins are looked for on the image reduced by a whole factor to at most this longer side, in pixels."""
+EVEN_LEVELS = 24
+"""Levels that a pixel of an even margin may differ from its corner: more than JPEG of quality 60 adds to one."""
+_INSIDE_SIDE_MIN = 16
+_MARGINS_MAX = 2
+"""Margins that are taken off one after the other: a frame, and the page around it."""
+_Box = tuple[int, int, int, int]
+"""left, top, right, bottom in pixels; right and bottom exclusive, as Pillow has them."""
+
+
+def image_inside(image: DecodedImage) -> ImageInside:
+    """Hashes of the image without its even margins."""
+    box = inside_margins(image.pil)
+    if box is None:
+        return ImageInside(phash=None, pdq=None, grey=None)
+    hashes = _hashes(image.pil.crop(box))
+    return ImageInside(phash=hashes.phash, pdq=hashes.pdq, grey=hashes.grey)
+
+
+def inside_margins(image: PIL.Image.Image) -> _Box | None:
+    """The box inside the even margins of an RGB image; None where it has none, or nothing of 16 pixels lies inside."""
+    factor = -(-max(image.size) // INSIDE_SIDE)
+    pixels = np.asarray(image.reduce(factor) if factor > 1 else image).astype(np.int16)
+    whole = (0, 0, pixels.shape[1], pixels.shape[0])
+    box = whole
+    for _ in range(_MARGINS_MAX):
+        left, top, right, bottom = box
+        inner = _inside_margin(pixels[top:bottom, left:right])
+        if inner is None:
+            return None
+        box = (left + inner[0], top + inner[1], left + inner[2], top + inner[3])
+    if box == whole or min(box[2] - box[0], box[3] - box[1]) < _INSIDE_SIDE_MIN:
+        return None
+    left, top, right, bottom = (edge * factor for edge in box)
+    return left, top, min(right, image.width), min(bottom, image.height)
+
+
+def _inside_margin(pixels: npt.NDArray[np.int16]) -> _Box | None:
+    """The box of int16 (height, width, 3) outside of which all is as the corner; None where everything is."""
+    differs = (np.abs(pixels - pixels[0, 0]) > EVEN_LEVELS).any(axis=2)
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    if not len(rows):
+        return None
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
 IMAGE_COLOUR_VERSION = "1"

@@ -143,6 +143,7 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
         "logs": str(logs),
         "images": str(images),
         "known_hashes": [*settings.known_hashes, str(known)],
+        "known_benchmarks": [],  # no probe shows one, and indexing takes long
         "task_runner": THREADS,  # the folder is this machine's
         "accept_shrunk": True,  # another version plants others
         **dict.fromkeys(("format", "presets", "since", "until")),

@@ -184,6 +184,10 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     left = unproven(screening, redacted, named, found, known.facts, known.signal, policy)
     screening = pl.concat([screening, left])
 
+    # what other people's benchmarks hold; before repeats, so that a dropped conversation represents no other
+    held_elsewhere = _over_set(policy.known_benchmarks, _of_benchmarks(known.store, policy))
+    screening = pl.concat([screening, held_elsewhere])
+
     # repeats among the rest
     conversations = known.conversations.select(_OF_SET)
     repeats = _repeats(known, _left(conversations, screening), policy)
@@ -266,6 +270,16 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
     asked = asked_ids(known.store, compared)
     survivors = survivors.join(asked, on="conversation_id", how="left")
     return duplicates_of(survivors, known.vectors, image_of, policy.duplicates)
+
+
+def _of_benchmarks(store: Store, policy: Policy) -> pl.Series:
+    """Conversations that hold what the rule about known benchmarks looks for."""
+    matches = store.read("known_matches", ["conversation_id", "picture", "question"])
+    if policy.known_benchmarks is None:
+        return matches["conversation_id"].clear()
+    shows, asks = pl.col("picture").is_not_null(), pl.col("question").is_not_null()
+    holds = {"either": shows | asks, "picture": shows, "question": asks, "both": shows & asks}
+    return matches.filter(holds[policy.known_benchmarks.holds])["conversation_id"].unique()
 
 
 def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:

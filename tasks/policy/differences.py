@@ -28,6 +28,7 @@ _BY_REASON = ["item_kind", "reason", "item_id"]
 def upstream_policy(policy: Policy) -> Policy:
     """The preset `upstream` with the operator's own lists, which upstream's scripts take as arguments."""
     lists = {
+        "known_benchmarks": None,  # upstream has no such rule
         "excluded_models": policy.excluded_models,
         "banned_users": policy.banned_users,
         "open_models": policy.open_models,

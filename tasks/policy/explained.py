@@ -61,8 +61,17 @@ def _conversation(items: StoredItems, account: Account) -> Iterator[str]:
         head, *why = _battle(items, battle)
         yield f"its {head}"
         yield from (each for each in why if not each.startswith(f"{item}: "))  # this side's own are listed already
+    if account["known_benchmarks"]:
+        yield f"known benchmarks: {'; '.join(map(_held, account['known_benchmarks']))}"
     if decision and decision["tags"]:
         yield f"tags: {', '.join(decision['tags'])}"
+
+
+def _held(match: Account) -> str:
+    """What a conversation holds of one benchmark. Its question is named by its share alone: it may be long."""
+    shows = f"shows its picture {match['picture']} ({match['shown_as']})" if match["picture"] else ""
+    asks = f"asks its question (overlap {match['overlap']:.2f})" if match["question"] else ""
+    return f"{match['benchmark']}: {' and '.join(filter(None, (shows, asks)))}"
 
 
 def _battle(items: StoredItems, account: Account) -> Iterator[str]:

@@ -23,6 +23,7 @@ from tasks.release.contents import READ_ERRORS, forbidden_data, sound_groups, wr
 from tasks.release.croissant import DESCRIBED
 from tasks.release.data_page import DATA_PAGE
 from tasks.release.dataset_card import ROW_FIGURES
+from tasks.release.known_rows import KNOWN_PART
 from tasks.release.registered import (
     RUNNERS,
     CardSection,
@@ -301,6 +302,7 @@ CORE_PARTS = (
     ReleasePart(("topics",), wrong=wrong_points, changed=moved_points),  # `MapFile` writes it with the shards
     ReleasePart(write=_write_runners, wrong=_wrong_runners),
     RELEASED_THINKING,
+    KNOWN_PART,
     *ROW_FIGURES,
     DESCRIBED,
     CITED,

@@ -14,6 +14,7 @@ from tasks.report.boards import Tables, battle_parts, bench_parts, intervals, vo
 from tasks.report.figures import NAMED_TOPICS, RED, bars, daily_panels, matrix, merges, paired_bars, shares, topic_map
 from tasks.report.page import SECTIONS, Content, Part, part
 from tasks.runtime.untrusted import one_line
+from tasks.storage.queries.bench import known_counts
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     ANSWERS,
@@ -54,6 +55,7 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
         *parts_of_rows(gone, decided_policy(store), tallies, store),
         redactions_part(store),
         reviewed_part(store),
+        known_part(store),
         _parity(store.read("rule_parity")),
         topics_part(store, topics),
         topic_tree_part(store, topics),
@@ -167,6 +169,15 @@ def reviewed_part(store: Store) -> Part | None:
     names = [f"{row['type']}, {one_line(row['provider'], 40)} ({row['reviewed']:,})" for row in rows]
     figure = intervals(names, table, ("precision", "ci95_low", "ci95_high"), "precision")
     return part("detector_precision", table, figure)
+
+
+def known_part(store: Store) -> Part | None:
+    """Conversations of the store that hold what is in each known benchmark; None where none is named."""
+    table = known_counts(store)
+    if table.is_empty():
+        return None
+    figure = bars(dict(table.select("benchmark", "conversations").iter_rows()), "conversations")
+    return part("known_benchmarks", table, figure)
 
 
 def _parity(table: pl.DataFrame) -> Part | None:

@@ -34,10 +34,12 @@ from schemas.tables import SIGNAL_ENTRIES
 from tasks.images.decode import DecodedImage
 from tasks.images.measures import (
     IMAGE_COLOUR_VERSION,
+    IMAGE_INSIDE_VERSION,
     IMAGE_LAYOUT_VERSION,
     codes_in,
     image_colour,
     image_hashes,
+    image_inside,
     image_layout,
 )
 from tasks.providers import PROVIDERS, Providers
@@ -194,6 +196,7 @@ REGISTRY: dict[str, ByRule | ByModel] = {
     "faces": ByModel(faces_of_images),
     "image_hash": ByRule(image_hashes, "3"),
     "image_colour": ByRule(image_colour, IMAGE_COLOUR_VERSION),
+    "image_inside": ByRule(image_inside, IMAGE_INSIDE_VERSION),
     "image_layout": ByRule(image_layout, IMAGE_LAYOUT_VERSION),
     "image_text": ByModel(image_text, "3"),
     "image_embedding": ByModel(image_embedding),

@@ -30,7 +30,7 @@ from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids
 from tasks.storage.queries.texts import ConversationForm, Texts
 from tasks.storage.tables import Store
 
-OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_moderation"})
+OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_colour", "image_inside", "image_moderation"})
 """Image signals that are not measured on redacted images, because rules and duplicate search use the originals."""
 
 KINDS_OF_TEXT = (MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT)

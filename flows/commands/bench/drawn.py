@@ -43,7 +43,12 @@ def refresh(settings: Settings, as_json: JsonOption = False) -> None:
 
 
 def check(
-    dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
+    dataset: Annotated[
+        Path | None,
+        typer.Argument(
+            help="JSONL, CSV or Parquet file, or a folder of Parquet files.", show_default="the store's chats"
+        ),
+    ] = None,
     store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,
     release: Annotated[
         Path | None, typer.Option("--bench-release", help="Folder of a release with the benchmark.")
@@ -59,10 +64,16 @@ def check(
     ] = 0.5,
     as_json: JsonOption = False,
 ) -> None:
-    """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
+    """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input.
+
+    Without a dataset: how many of the store's chats hold what is in each of `known_benchmarks`, and exit 0 for none.
+    """
     from flows.products import hidden_texts, item_ids
     from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
 
+    if dataset is None:
+        _check_chats(store, as_json)
+        return
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --bench-release DIR, the one that holds the benchmark")
     if store is not None:
@@ -86,6 +97,23 @@ def check(
         file=sys.stderr if as_json else sys.stdout,
     )
     if counted.questions_found:
+        raise typer.Exit(1)
+
+
+def _check_chats(store: str | None, as_json: bool) -> None:
+    """Print the chats of a store that hold what is in each known benchmark. Exit 1 when there are any."""
+    from tasks.storage.queries.bench import known_counts
+
+    if store is None:
+        raise BadInput("give a DATASET to search, or --store DIR for its own chats and the benchmarks it knows")
+    counts = known_counts(existing(store))
+    if counts.is_empty():
+        raise BadInput(
+            f"store {store!r} knows no benchmarks of others; give `curate run` or `curate decide` "
+            "--set known_benchmarks=FOLDER, or a key in curate.yaml; or give a DATASET to search"
+        )
+    print_rows("known benchmarks", counts.to_dicts(), as_json)
+    if counts["conversations"].sum():
         raise typer.Exit(1)
 
 

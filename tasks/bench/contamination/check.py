@@ -150,6 +150,19 @@ def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 
 
 _READERS = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}
+TABLE_SUFFIXES = tuple(_READERS)
+"""Kinds of files that `read_outside` reads."""
+
+
+def columns_of(path: Path) -> list[str]:
+    """The columns of a table; of JSON Lines those of its first line. Raises BadInput when it cannot be read."""
+    rows = _READERS[path.suffix](path, None)
+    try:
+        return read_parquet_schema(path).names if path.suffix == ".parquet" else [*next(iter(rows), {})]
+    except (BadInput, MemoryError):
+        raise
+    except Exception as error:  # each library raises its own errors for a broken file
+        raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__})") from None
 
 
 CAPTIONS = "captions"

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.benches.known import KnownCount
 from schemas.items.topic import TopicFit
 from tasks.storage.tables import Store
 
@@ -110,3 +111,16 @@ def fit_in_use(store: Store) -> TopicFit | None:
     """The fit that the topics are of; None when the store does not say."""
     rows = store.read("topic_fits").filter("in_use").iter_rows(named=True)
     return next((TopicFit(**row) for row in rows), None)
+
+
+def known_counts(store: Store) -> pl.DataFrame:
+    """A row of `KnownCount` for each known benchmark of the index, also for one of which no chat holds anything."""
+    sources = store.read("known_sources", ["benchmark"])
+    matches = store.read("known_matches", ["benchmark", "picture", "question"])
+    shows, asks = pl.col("picture").is_not_null(), pl.col("question").is_not_null()
+    counts = {"picture": shows, "question": asks, "both": shows & asks, "conversations": shows | asks}
+    counted = matches.group_by("benchmark").agg(
+        which.sum().cast(pl.Int64).alias(name) for name, which in counts.items()
+    )
+    rows = sources.join(counted, on="benchmark", how="left").with_columns(pl.col(*counts).fill_null(0))
+    return rows.select(KnownCount.model_fields.keys()).sort("benchmark")

@@ -50,6 +50,7 @@ def conversation_account(items: StoredItems, item: str, signals: Collection[str]
         "decision": decision,
         "twin": _duplicate_match(items, row, decision["duplicate_of"]) if decision else None,
         "near_prompt": _without(items.near_prompts.get(item), "conversation_a"),
+        "known_benchmarks": [_without(match, "conversation_id") for match in items.known_matches.get(item, [])],
         "model": row["model"],
         "released_as": renamed(logged_name, items.policy.renames)["model"].item(),
         "user_id": row["user_id"],

@@ -47,6 +47,10 @@ _NEAR_PROMPTS = """
     -- a row is one conversation, and the earliest one with almost the same prompt
     SELECT * FROM near_prompts SEMI JOIN wanted ON conversation_a = item_id
 """
+_KNOWN_MATCHES = """
+    -- a row is one conversation and a known benchmark, with the picture that it shows and the question that it asks
+    SELECT * FROM known_matches SEMI JOIN wanted ON conversation_id = item_id ORDER BY conversation_id, benchmark
+"""
 _PAIRS = """
     -- a row is one pair of images that are alike, one of which is wanted
     SELECT * FROM {table} WHERE image_a IN (FROM wanted) OR image_b IN (FROM wanted)
@@ -114,6 +118,14 @@ class StoredItems:
         """Conversation id -> the earliest conversation with almost the same prompt; not of the sides of battles."""
         rows = self.store.ask(_NEAR_PROMPTS, wanted=_frame(self._wanted_ids)).iter_rows(named=True)
         return {row["conversation_a"]: row for row in rows}
+
+    @cached_property
+    def known_matches(self) -> dict[str, list[StoredRow]]:
+        """Conversation id -> what it holds of known benchmarks, a row each; not of the sides of battles."""
+        matches = dict[str, list[StoredRow]]()
+        for row in self.store.ask(_KNOWN_MATCHES, wanted=_frame(self._wanted_ids)).iter_rows(named=True):
+            matches.setdefault(row["conversation_id"], []).append(row)
+        return matches
 
     def values(self, signal: str) -> dict[str, StoredRow]:
         """Content id -> its value of a signal that was measured last, of all contents of the items."""

@@ -17,6 +17,7 @@ EMBEDDED = {
     "faces": "1+centerface-deface1.5.0-6of10-640-1280-pieces8of10-twice-folded",
     "image_hash": "3",
     "image_colour": "1",
+    "image_inside": "1",
     "image_layout": "1",
     "image_text": "3+rapidocr-3.10.0-max736-lines96-turned-3",
     "image_embedding": "1+efficientnet-lite0-57934424",

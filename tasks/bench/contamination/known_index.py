@@ -1,0 +1,262 @@
+"""The index of known benchmarks, and the images of chats that show their pictures.
+
+In: `KnownBenchmark`s and the signals of images. Out: `known_sources`, `known_pictures` and `known_questions`, measured
+once for each content and versions; and `known_images`, the images that show one of the pictures. Only images that are
+new, or all when the index is another, are compared. `known_matches.py` says which chats show these images.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.benches.known import KnownPicture, KnownQuestion, KnownSource
+from tasks.bench.contamination.known_sources import KnownBenchmark
+from tasks.dedup.known_images import (
+    OVERLAP_CORRELATION_MIN,
+    THUMBNAIL_SIDE,
+    Greys,
+    close_by_embedding,
+    known_images,
+    lies_over,
+    shown_by_hashes,
+    views,
+)
+from tasks.images.decode import DecodedImage, Filter, ImageRejected, decode_stored, open_image
+from tasks.images.measures import image_hashes, image_inside
+from tasks.providers import Providers
+from tasks.providers.capabilities import Failed
+from tasks.runtime.parallel import map_ordered
+from tasks.runtime.progress import progress
+from tasks.storage.queries.signals import StoredImages, StoredVectors, Versions, signal_values
+from tasks.storage.tables import Store, frame_of
+
+MEASURED_BY = ("image_hash", "image_inside", "image_embedding")
+"""Signals that pictures of the index are measured with, like images of chats."""
+_PICTURES_A_PART = 2_000
+_EMBEDDED_AT_ONCE = 32
+
+
+def update_index(
+    store: Store, benchmarks: Sequence[KnownBenchmark], providers: Providers, versions: Versions, workers: int
+) -> dict[str, int]:
+    """Measure the pictures of benchmarks whose content or versions are new; forget those that are no longer named.
+
+    Returns counts of benchmarks, of those indexed now, and of all their pictures, questions and unreadable pictures.
+    """
+    about = {name: versions[name] for name in MEASURED_BY}
+    wanted = {each.name: _content(each, about) for each in benchmarks}
+    sources = store.read("known_sources")
+    kept = [
+        KnownSource(**row) for row in sources.iter_rows(named=True) if wanted.get(row["benchmark"]) == row["content"]
+    ]
+    fresh = [each for each in benchmarks if each.name not in {source.benchmark for source in kept}]
+    if fresh or len(kept) < sources.height:
+        names = {source.benchmark for source in kept}
+        parts = {table: _parts_of(store, table, names) for table in ("known_pictures", "known_questions")}
+        made = list[KnownSource]()
+        for benchmark in fresh:
+            rows = _Rows(store, benchmark, providers, workers)
+            parts["known_pictures"] += rows.pictures()
+            parts["known_questions"] += rows.questions()
+            counts = {"pictures": rows.picture_count, "questions": rows.question_count, "unreadable": rows.unreadable}
+            made.append(KnownSource(benchmark=benchmark.name, content=wanted[benchmark.name], **about, **counts))
+        store.replace("known_sources", frame_of(KnownSource, []))  # after a kill from here on, all are indexed again
+        for table, names_of_parts in parts.items():
+            store.list_parts(table, names_of_parts)
+        kept += made
+        store.replace("known_sources", frame_of(KnownSource, sorted(kept, key=lambda source: source.benchmark)))
+    counted = ("pictures", "questions", "unreadable")
+    totals = {name: sum(getattr(source, name) for source in kept) for name in counted}
+    return {"benchmarks": len(kept), "indexed": len(fresh), **totals}
+
+
+def _content(benchmark: KnownBenchmark, versions: Versions) -> str:
+    basis = "\n".join([benchmark.digest, *(f"{name} {version}" for name, version in sorted(versions.items()))])
+    return hashlib.blake2b(basis.encode(), digest_size=16).hexdigest()
+
+
+def _parts_of(store: Store, table: str, benchmarks: set[str]) -> list[str]:
+    """Parts with rows of these benchmarks; each part has rows of one."""
+    return [part for part in store.parts(table) if (store.bounds(table, part, "benchmark") or ("",))[0] in benchmarks]
+
+
+class _Measured(NamedTuple):
+    """A picture of a benchmark with what needs no model."""
+
+    image: DecodedImage
+    values: dict[str, Any]
+    """Columns of `KnownPicture`."""
+
+
+def _measured(content: bytes) -> _Measured | None:
+    """A picture that can be decoded; None for others."""
+    try:
+        image = open_image(content)
+    except ImageRejected:
+        return None
+    hashes, inside = image_hashes(image), image_inside(image)
+    whole = {"phash": hashes.phash, "pdq": hashes.pdq, "grey": hashes.grey}
+    within = {"inside_phash": inside.phash, "inside_pdq": inside.pdq, "inside_grey": inside.grey}
+    return _Measured(image, whole | within | {"thumbnail": _thumbnail(image).tobytes()})
+
+
+def _thumbnail(image: DecodedImage) -> Greys:
+    return np.asarray(image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS))
+
+
+class _Rows:
+    """Writes the rows of one benchmark as parts that are not listed yet, and counts them."""
+
+    def __init__(self, store: Store, benchmark: KnownBenchmark, providers: Providers, workers: int) -> None:
+        self._store, self._benchmark, self._providers, self._workers = store, benchmark, providers, workers
+        self._seen, self.unreadable, self.question_count = set[str](), 0, 0
+
+    @property
+    def picture_count(self) -> int:
+        """Different pictures written so far."""
+        return len(self._seen)
+
+    def pictures(self) -> list[str]:
+        """The parts of `known_pictures`; equal pictures are one row."""
+        parts, waiting = list[str](), list[KnownPicture]()
+        with progress(f"pictures of {self._benchmark.name}", self._benchmark.picture_count()) as advance:
+            measured = map_ordered(_measured, self._benchmark.pictures(), self._workers)
+            while pictures := list(islice(measured, _EMBEDDED_AT_ONCE)):
+                waiting += self._embedded([each for each in pictures if each is not None])
+                self.unreadable += pictures.count(None)
+                advance(len(pictures))
+                if len(waiting) >= _PICTURES_A_PART:
+                    parts.append(self._store.write_part("known_pictures", frame_of(KnownPicture, waiting)))
+                    waiting = []
+        if waiting:
+            parts.append(self._store.write_part("known_pictures", frame_of(KnownPicture, waiting)))
+        return parts
+
+    def _embedded(self, measured: Sequence[_Measured]) -> Iterator[KnownPicture]:
+        """The rows of pictures that were not seen before; without a vector where the model failed."""
+        fresh = {each.image.image_id: each for each in measured if each.image.image_id not in self._seen}
+        self._seen |= fresh.keys()
+        embedder = self._providers["image_embedding"]
+        vectors = embedder.embed_images([each.image for each in fresh.values()]) if fresh else []
+        for (picture, each), vector in zip(fresh.items(), vectors, strict=True):
+            unit = [] if isinstance(vector, Failed) else np.asarray(vector, np.float32).tolist()
+            yield KnownPicture(benchmark=self._benchmark.name, picture=picture, vector=unit, **each.values)
+
+    def questions(self) -> list[str]:
+        """The parts of `known_questions`."""
+        texts = self._benchmark.questions()
+        self.question_count = len(texts)
+        rows = [KnownQuestion(benchmark=self._benchmark.name, question=text) for text in texts]
+        return [self._store.write_part("known_questions", frame_of(KnownQuestion, rows))] if rows else []
+
+
+def update_known_images(store: Store, versions: Versions) -> dict[str, int]:
+    """Signals of images and the index -> `known_images`. Returns counts of searched and of shown images."""
+    sources = store.read("known_sources", ["content"])
+    search = hashlib.blake2b("\n".join(sources["content"].sort()).encode(), digest_size=8).hexdigest()
+    hashes = signal_values(store, "image_hash", versions["image_hash"], ["phash", "pdq"]) if sources.height else None
+    ids = pl.Series("image_id", [], pl.String) if hashes is None else hashes["content_id"].sort().rename("image_id")
+    before, after = store.read("searched_known"), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
+    searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
+    shown = store.read("known_images")
+    known = shown.filter(pl.col("image_id").is_in(searched.implode()))
+    fresh = ids.filter(~ids.is_in(searched.implode()))
+    if hashes is not None and len(fresh):
+        found = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions)
+        known = pl.concat([known, found]).sort("image_id", "benchmark")
+    if not (known.equals(shown) and after.equals(before)):
+        store.replace("searched_known", store.empty("searched_known"))  # after a kill all images are searched again
+        store.replace("known_images", known)
+        store.replace("searched_known", after)
+    return {"searched_known": len(fresh), "known_images": known["image_id"].n_unique()}
+
+
+def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The rows of `known_images` of the images that `hashes` (content_id, phash, pdq) has."""
+    inside = signal_values(store, "image_inside", versions["image_inside"], ["phash", "pdq"], hashes["content_id"])
+    index = pl.concat(store.read_slices("known_pictures", _INDEXED)).unique("picture", keep="first")
+    of_index = index.rename({"picture": "content_id"})
+    of_index_inside = of_index.select("content_id", phash="inside_phash", pdq="inside_pdq")
+    by_hashes = shown_by_hashes(
+        views(hashes, inside, _IMAGE),
+        views(of_index, of_index_inside, _PICTURE),
+        lambda wanted: _greys(store, wanted, versions),
+    )
+    others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
+    pdq = pl.concat([hashes.select("content_id", "pdq"), of_index.select("content_id", "pdq")]).unique("content_id")
+    by_embedding = _by_embedding(store, others["content_id"], versions, pdq)
+    benchmarks = pl.concat(store.read_slices("known_pictures", ["picture", "benchmark"])).unique()
+    return known_images(by_hashes, by_embedding, benchmarks)
+
+
+_INDEXED = ["picture", "phash", "pdq", "inside_phash", "inside_pdq"]
+_IMAGE, _PICTURE = "image ", "picture "
+"""How ids of views of images and of the index begin."""
+
+
+def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:
+    """View and grey of these views."""
+    frames = [pl.DataFrame(schema={"view": pl.String, "grey": pl.String})]
+    ids = wanted.str.split(":").list.last()
+    for kind, signal in (("w", "image_hash"), ("i", "image_inside")):
+        rows = signal_values(store, signal, versions[signal], ["grey"], ids)
+        frames.append(rows.select(view=pl.format(f"{_IMAGE}{kind}:{{}}", "content_id"), grey="grey"))
+    for pictures in store.read_slices("known_pictures", ["picture", "grey", "inside_grey"]):
+        among = pictures.filter(pl.col("picture").is_in(ids.implode())).unique("picture")
+        for kind, column in (("w", "grey"), ("i", "inside_grey")):
+            frames.append(among.select(view=pl.format(f"{_PICTURE}{kind}:{{}}", "picture"), grey=column))
+    return pl.concat(frames).filter(pl.col("view").is_in(wanted.implode())).unique("view")
+
+
+def _by_embedding(store: Store, image_ids: pl.Series, versions: Versions, pdq: pl.DataFrame) -> pl.DataFrame:
+    """image_id, picture, pdq_distance and cosine of pictures that are near by embedding and lie over the image.
+
+    `pdq`: content_id and pdq of the images and of the index.
+    """
+    stored = StoredVectors(store, "image_embedding", versions, image_ids)
+    has_vector = image_ids.filter(stored.have(image_ids))
+    width = stored.width
+
+    def index() -> Iterator[tuple[pl.Series, npt.NDArray[np.float32]]]:
+        for rows in store.read_slices("known_pictures", ["picture", "vector"]):
+            measured = rows.filter(pl.col("vector").list.len() == width)
+            if measured.height:
+                yield measured["picture"], measured["vector"].explode().to_numpy().reshape(measured.height, width)
+
+    schema = {"image_id": pl.String, "picture": pl.String, "pdq_distance": pl.Int32, "cosine": pl.Float32}
+    if has_vector.is_empty():
+        return pl.DataFrame(schema=schema)
+    vectors = stored.of(has_vector)
+    close = close_by_embedding(has_vector, np.stack([vectors[image_id] for image_id in has_vector]), index())
+    return _lying_over(store, close, pdq).cast(schema)  # type: ignore[arg-type]
+
+
+def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of `close` (image_id, picture, cosine) that lie over each other, with their pdq_distance."""
+    thumbnails = dict[str, Greys]()
+    for rows in store.read_slices("known_pictures", ["picture", "thumbnail"]):
+        among = rows.filter(pl.col("picture").is_in(close["picture"].implode()))
+        for picture, levels in among.iter_rows():
+            thumbnails[picture] = np.frombuffer(levels, np.uint8).reshape(THUMBNAIL_SIDE, THUMBNAIL_SIDE)
+    images, laid = StoredImages(store), list[tuple[str, str, float]]()
+    pictures_of = close.group_by("image_id").agg("picture", "cosine")
+    in_order = {image_id: pairs for image_id, *pairs in pictures_of.iter_rows()}
+    for image_id in images.ordered(in_order):
+        stored = images[image_id]
+        own = _thumbnail(decode_stored(stored.bytes, stored.format, image_id))
+        for picture, cosine in zip(*in_order[image_id], strict=True):
+            if lies_over(own, thumbnails[picture]) >= OVERLAP_CORRELATION_MIN:
+                laid.append((image_id, picture, cosine))
+    pairs = pl.DataFrame(laid, schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32}, orient="row")
+    # A row is a pair with the hashes of both.
+    hashed = pairs.join(pdq, left_on="image_id", right_on="content_id")
+    hashed = hashed.join(pdq, left_on="picture", right_on="content_id", suffix="_of_picture")
+    distances = [
+        (int(one, 16) ^ int(other, 16)).bit_count() for one, other in hashed.select("pdq", "pdq_of_picture").iter_rows()
+    ]
+    return hashed.select("image_id", "picture", "cosine", pdq_distance=pl.Series(distances, dtype=pl.Int32))

@@ -1,0 +1,159 @@
+"""Finds which images show a picture of an index of known ones: by hashes first, then by embedding and by laying over.
+
+In: `KnownViews` of the index, and the images' hashes, vectors and pixels. Out: pairs of an image and a picture. Each
+has one or two views, whole and inside its even margins, so that a frame or the page around a picture does not matter.
+An embedding alone pairs different charts of one template; so a picture that is near by it must also lie over the
+other: the enhanced correlation coefficient (Evangelidis and Psarakis, 2008) of grey thumbnails, which a cut or a shift
+leaves high. A further view of a picture is a row of its own in both frames.
+"""
+
+from collections.abc import Callable, Iterable
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.benches.known import KnownImage, ShownAs
+from schemas.policy import NearImages
+from tasks.dedup.near_images import close_rows, near_hashes, near_images
+from tasks.storage.tables import frame_schema
+
+Greys = npt.NDArray[np.uint8]
+"""uint8 (64, 64): the grey thumbnail of a picture."""
+Vectors = npt.NDArray[np.float32]
+
+THUMBNAIL_SIDE = 64
+COSINE_MIN = 0.9
+"""Cosine from which two pictures are laid over each other. Of cuts of 4 % a side, 95 % have more."""
+OVERLAP_CORRELATION_MIN = 0.98
+"""Correlation from which a picture lies in another. Of 120 pictures cut by up to 6 % a side, 95 % have 0.982 and more;
+of 126 pairs with near embeddings, two of which show the same, the other 124 have at most 0.971."""
+CLOSEST_MAX = 3
+"""Pictures of the index, nearest by embedding, that one image is laid over."""
+_OVERLAP_MIN = 0.7
+_STRETCH_MAX, _SHEAR_MAX = 1.34, 0.06
+_STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 60, 1e-4)
+RADIUS = NearImages(pdq_distance_max=64)
+"""Bounds of hashes, but for colours. A picture from a screenshot is off by a pixel or two, which moves up to 60 bits of
+PDQ. Of 77,815 pairs of 395 pictures only two come near, which show the same."""
+VIEW = {"view": pl.String, "of": pl.String, "phash": pl.String, "pdq": pl.String}
+"""Columns of a view: its own id, the picture or image that it is of, and its hashes."""
+_SHOWN = {"image_id": pl.String, "picture": pl.String, "pdq_distance": pl.Int32}
+
+
+def views(hashes: pl.DataFrame, inside: pl.DataFrame, mark: str) -> pl.DataFrame:
+    """The views of pictures. `hashes` and `inside` have content_id, phash and pdq; null for nothing inside.
+
+    `mark` begins the ids of the views, so that those of images and of the index differ.
+    """
+    named = {"w": hashes, "i": inside.drop_nulls("phash")}
+    # A row is one view: the whole picture (w) or what is inside its margins (i).
+    rows = [
+        frame.select(view=pl.format(f"{mark}{kind}:{{}}", "content_id"), of="content_id", phash="phash", pdq="pdq")
+        for kind, frame in named.items()
+    ]
+    return pl.concat(rows)
+
+
+def shown_by_hashes(
+    images: pl.DataFrame,
+    index: pl.DataFrame,
+    greys_of: Callable[[pl.Series], pl.DataFrame],
+    radius: NearImages = RADIUS,
+) -> pl.DataFrame:
+    """image_id, picture and pdq_distance of each image with a view near one of the index, the closest view of each.
+
+    `images` and `index` are `views`; `greys_of` gives `view` and `grey` (2,048 hex digits) of views. Colours are not
+    compared: a recoloured picture is the same one.
+    """
+    views_of_both = pl.concat([images, index]).sort("view")
+    named = views_of_both.rename({"view": "image_id"})
+    # Pairs of two views of the index are not looked for; those of two images are left out below.
+    pairs = near_hashes(named, radius, index["view"])
+    is_known = [pl.col(side).is_in(index["view"].implode()) for side in ("image_a", "image_b")]
+    pairs = pairs.filter(is_known[0] != is_known[1])
+    ends = pl.concat([pairs["image_a"], pairs["image_b"]]).unique()
+    near = near_images(pairs, greys_of(ends).rename({"view": "image_id"}), radius)
+    first_is_known = pl.col("image_a").is_in(index["view"].implode())
+    # A row is a pair of views, the image's and the picture's.
+    sided = near.select(
+        "pdq_distance",
+        of_image=pl.when(first_is_known).then("image_b").otherwise("image_a"),
+        of_picture=pl.when(first_is_known).then("image_a").otherwise("image_b"),
+    )
+    owners = views_of_both.select("view", "of")
+    shown = sided.join(owners.rename({"of": "image_id"}), left_on="of_image", right_on="view")
+    shown = shown.join(owners.rename({"of": "picture"}), left_on="of_picture", right_on="view")
+    closest = shown.sort("pdq_distance", "image_id", "picture").unique(["image_id", "picture"], keep="first")
+    return closest.select(_SHOWN.keys()).sort("image_id", "picture")
+
+
+def close_by_embedding(
+    image_ids: pl.Series, vectors: Vectors, index: Iterable[tuple[pl.Series, Vectors]], cosine_min: float = COSINE_MIN
+) -> pl.DataFrame:
+    """image_id, picture and cosine of the `CLOSEST_MAX` pictures nearest to each image, from `cosine_min` on.
+
+    `vectors`: float32 (images, dimension), unit vectors. `index`: pictures and their vectors, some at a time.
+    """
+    close = pl.DataFrame(schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32})
+    for pictures, of_pictures in index:
+        rows, picture_rows, cosines = close_rows(vectors, of_pictures, cosine_min)
+        found = pl.DataFrame(
+            {"image_id": image_ids.gather(rows), "picture": pictures.gather(picture_rows), "cosine": cosines},
+            schema=close.schema,
+        )
+        # Only the nearest of each image stay, so that memory does not grow with the index.
+        ordered = pl.concat([close, found]).sort("cosine", "picture", descending=[True, False])
+        close = ordered.group_by("image_id", maintain_order=True).head(CLOSEST_MAX)
+    return close.sort("image_id", "cosine", "picture", descending=[False, True, False])
+
+
+def lies_over(first: Greys, second: Greys) -> float:
+    """Correlation, -1 to 1, of two thumbnails where they overlap, once one is stretched and moved over the other.
+
+    0 where no way of laying them is found, or only one that turns, shears or stretches them or leaves out 30 %.
+    """
+    return max(_lies_in(first, second), _lies_in(second, first))
+
+
+def _lies_in(part: Greys, whole: Greys) -> float:
+    part_levels, whole_levels = part.astype(np.float32), whole.astype(np.float32)
+    moved = np.eye(2, 3, dtype=np.float32)
+    try:
+        for blur_side in (9, 3):  # first where they lie about, then exactly
+            _, moved = cv2.findTransformECC(
+                part_levels, whole_levels, moved, cv2.MOTION_AFFINE, _STEPS, None, blur_side
+            )  # fmt: skip
+    except cv2.error:  # it says so where it does not converge
+        return 0.0
+    stretches, shears = (moved[0, 0], moved[1, 1]), (abs(moved[0, 1]), abs(moved[1, 0]))
+    if not 1 / _STRETCH_MAX < min(stretches) <= max(stretches) < _STRETCH_MAX or max(shears) > _SHEAR_MAX:
+        return 0.0
+    laid = cv2.warpAffine(whole_levels, moved, part.shape, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
+    everywhere = np.ones(part.shape, np.float32)
+    inside = cv2.warpAffine(everywhere, moved, part.shape, flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP) > 0
+    if inside.mean() < _OVERLAP_MIN:
+        return 0.0
+    levels = [cv2.GaussianBlur(each, (3, 3), 0)[inside] for each in (part_levels, laid)]
+    if min(np.std(levels[0]), np.std(levels[1])) < 1:
+        return 0.0
+    return float(np.corrcoef(*levels)[0, 1])
+
+
+def known_images(by_hashes: pl.DataFrame, by_embedding: pl.DataFrame, benchmarks_of: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `known_images`: of each image and benchmark, the closest picture.
+
+    `by_hashes` is of `shown_by_hashes`, `by_embedding` has image_id, picture, pdq_distance and cosine of pictures that
+    lie over each other; `benchmarks_of` has picture and benchmark.
+    """
+    is_same = pl.col("image_id") == pl.col("picture")
+    shown_as = pl.when(is_same).then(pl.lit(ShownAs.SAME.value)).otherwise(pl.lit(ShownAs.HASHES.value))
+    hashed = by_hashes.with_columns(shown_as=shown_as, cosine=pl.lit(None, pl.Float32))
+    embedded = by_embedding.with_columns(shown_as=pl.lit(ShownAs.EMBEDDING.value))
+    columns = frame_schema(KnownImage).names()
+    rows = pl.concat([hashed.select(*_SHOWN, "shown_as", "cosine"), embedded.select(*_SHOWN, "shown_as", "cosine")])
+    order = pl.col("shown_as").cast(pl.Enum(ShownAs))
+    ordered = rows.join(benchmarks_of, on="picture").sort("image_id", "benchmark", order, "pdq_distance", "picture")
+    closest = ordered.unique(["image_id", "benchmark"], keep="first", maintain_order=True)
+    return closest.select(columns)
