@@ -120,25 +120,26 @@ def lies_over(first: Greys, second: Greys) -> float:
 def _lies_in(part: Greys, whole: Greys) -> float:
     part_levels, whole_levels = part.astype(np.float32), whole.astype(np.float32)
     moved = np.eye(2, 3, dtype=np.float32)
+    everywhere = np.full(part.shape, 255, np.uint8)
     try:
         for blur_side in (9, 3):  # first where they lie about, then exactly
-            _, moved = cv2.findTransformECC(
-                part_levels, whole_levels, moved, cv2.MOTION_AFFINE, _STEPS, None, blur_side
-            )  # fmt: skip
+            _, fitted = cv2.findTransformECC(
+                part_levels, whole_levels, moved, cv2.MOTION_AFFINE, _STEPS, everywhere, blur_side
+            )
+            moved = np.asarray(fitted, np.float32)
     except cv2.error:  # it says so where it does not converge
         return 0.0
     stretches, shears = (moved[0, 0], moved[1, 1]), (abs(moved[0, 1]), abs(moved[1, 0]))
     if not 1 / _STRETCH_MAX < min(stretches) <= max(stretches) < _STRETCH_MAX or max(shears) > _SHEAR_MAX:
         return 0.0
     laid = cv2.warpAffine(whole_levels, moved, part.shape, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
-    everywhere = np.ones(part.shape, np.float32)
     inside = cv2.warpAffine(everywhere, moved, part.shape, flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP) > 0
     if inside.mean() < _OVERLAP_MIN:
         return 0.0
-    levels = [cv2.GaussianBlur(each, (3, 3), 0)[inside] for each in (part_levels, laid)]
-    if min(np.std(levels[0]), np.std(levels[1])) < 1:
+    part_inside, laid_inside = (cv2.GaussianBlur(each, (3, 3), 0)[inside] for each in (part_levels, laid))
+    if min(float(part_inside.std()), float(laid_inside.std())) < 1:
         return 0.0
-    return float(np.corrcoef(*levels)[0, 1])
+    return float(np.corrcoef(part_inside, laid_inside)[0, 1])
 
 
 def known_images(by_hashes: pl.DataFrame, by_embedding: pl.DataFrame, benchmarks_of: pl.DataFrame) -> pl.DataFrame:

@@ -69,7 +69,8 @@ def update_index(
         for table, names_of_parts in parts.items():
             store.list_parts(table, names_of_parts)
         kept += made
-        store.replace("known_sources", frame_of(KnownSource, sorted(kept, key=lambda source: source.benchmark)))
+        kept.sort(key=lambda source: source.benchmark)
+        store.replace("known_sources", frame_of(KnownSource, kept))
     counted = ("pictures", "questions", "unreadable")
     totals = {name: sum(getattr(source, name) for source in kept) for name in counted}
     return {"benchmarks": len(kept), "indexed": len(fresh), **totals}
