@@ -31,7 +31,7 @@ from tasks.dedup.known_images import (
     close_by_embedding,
     lies_over,
     shown_by_hashes,
-    views,
+    views_of,
 )
 from tasks.images.decode import DecodedImage, Filter, ImageRejected, open_image
 from tasks.images.measures import image_hashes, image_inside
@@ -70,7 +70,7 @@ def run() -> list[dict[str, Any]]:
         for mark, hashes in (("c", pictures), ("k", index))
     ]
     no_inside = pl.DataFrame(schema={"content_id": pl.String, "phash": pl.String, "pdq": pl.String})
-    sides = [views(frame, no_inside, mark) for frame, mark in zip(frames, ("image ", "picture "), strict=True)]
+    sides = [views_of(frame, no_inside, mark) for frame, mark in zip(frames, ("image ", "picture "), strict=True)]
     found = 0
 
     def ours() -> None:
@@ -154,7 +154,7 @@ class _Pictures:
 
 def known(chats: _Pictures, index: _Pictures) -> set[tuple[str, str]]:
     """(picture of a chat, picture of a benchmark) that are found."""
-    sides = [views(each.hashes, each.inside, mark) for each, mark in ((chats, "c "), (index, "k "))]
+    sides = [views_of(each.hashes, each.inside, mark) for each, mark in ((chats, "c "), (index, "k "))]
     greys = {
         f"{mark}{view}": grey for each, mark in ((chats, "c "), (index, "k ")) for view, grey in each.greys.items()
     }

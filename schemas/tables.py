@@ -35,7 +35,7 @@ from schemas.benches.generated import (
 from schemas.benches.generated_results import AuditAnswer
 from schemas.benches.judge_release import ITEM_BOARDS, JudgeAgreement, JudgeCard, ScreenedText
 from schemas.benches.judging import Answer, JudgeRating, Verdict
-from schemas.benches.known import KnownImage, KnownMatch, KnownPicture, KnownQuestion, KnownSource
+from schemas.benches.known import BenchmarkImage, KnownMatch, KnownPicture, KnownQuestion, KnownSource
 from schemas.benches.written import Caption, Reference, WrittenItem
 from schemas.errors import BadInput
 from schemas.items.conversation import Battle, Conversation, LogFileRead, Reaction, RedactedConversation, Sighting
@@ -146,7 +146,7 @@ TABLES: dict[str, Table] = {
     "known_sources": Table(KnownSource, ("benchmark",), _NO_IDS),
     "known_pictures": Table(KnownPicture, ("benchmark", "picture"), _NO_IDS),
     "known_questions": Table(KnownQuestion, ("benchmark", "question"), _NO_IDS),
-    "known_images": Table(KnownImage, ("image_id", "benchmark"), _IMAGE),
+    "known_images": Table(BenchmarkImage, ("image_id", "benchmark"), _IMAGE),
     "searched_known": Table(SearchedImage, ("image_id",), _IMAGE),
     "known_matches": Table(
         KnownMatch, ("conversation_id", "benchmark"), {"conversation_id": Held.CONVERSATION}, derived=True

@@ -75,7 +75,7 @@ class KnownQuestion(Row):
     """Its text."""
 
 
-class KnownImage(Row):
+class BenchmarkImage(Row):
     """An image of the chats that shows a picture of a known benchmark."""
 
     image_id: str

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.benches.known import KnownImage, ShownAs
+from schemas.benches.known import BenchmarkImage, ShownAs
 from schemas.policy import NearImages
 from tasks.dedup.near_images import close_rows, near_hashes, near_images
 from tasks.storage.tables import frame_schema
@@ -42,7 +42,7 @@ VIEW = {"view": pl.String, "of": pl.String, "phash": pl.String, "pdq": pl.String
 _SHOWN = {"image_id": pl.String, "picture": pl.String, "pdq_distance": pl.Int32}
 
 
-def views(hashes: pl.DataFrame, inside: pl.DataFrame, mark: str) -> pl.DataFrame:
+def views_of(hashes: pl.DataFrame, inside: pl.DataFrame, mark: str) -> pl.DataFrame:
     """The views of pictures. `hashes` and `inside` have content_id, phash and pdq; null for nothing inside.
 
     `mark` begins the ids of the views, so that those of images and of the index differ.
@@ -152,7 +152,7 @@ def known_images(by_hashes: pl.DataFrame, by_embedding: pl.DataFrame, benchmarks
     shown_as = pl.when(is_same).then(pl.lit(ShownAs.SAME.value)).otherwise(pl.lit(ShownAs.HASHES.value))
     hashed = by_hashes.with_columns(shown_as=shown_as, cosine=pl.lit(None, pl.Float32))
     embedded = by_embedding.with_columns(shown_as=pl.lit(ShownAs.EMBEDDING.value))
-    columns = frame_schema(KnownImage).names()
+    columns = frame_schema(BenchmarkImage).names()
     rows = pl.concat([hashed.select(*_SHOWN, "shown_as", "cosine"), embedded.select(*_SHOWN, "shown_as", "cosine")])
     order = pl.col("shown_as").cast(pl.Enum(ShownAs))
     ordered = rows.join(benchmarks_of, on="picture").sort("image_id", "benchmark", order, "pdq_distance", "picture")

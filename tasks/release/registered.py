@@ -79,7 +79,7 @@ RELEASED_TABLES = {
         path: ReleasedTable(path, ITEM_BOARDS[name], csv_digits=4, since_layout=7) for name, path in BOARD_PATHS.items()
     },
     "thinking": ReleasedTable("thinking/answers", ReleasedThinking, since_layout=8),
-    "known_benchmarks": ReleasedTable("known_benchmarks/rows", ReleasedKnown, since_layout=10),
+    "known_benchmarks": ReleasedTable("known_benchmarks/rows", ReleasedKnown, since_layout=11),
 }
 """Name of a table in the manifest -> its files and columns, of every release and of every product.
 

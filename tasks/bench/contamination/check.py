@@ -154,7 +154,7 @@ TABLE_SUFFIXES = tuple(_READERS)
 """Kinds of files that `read_outside` reads."""
 
 
-def columns_of(path: Path) -> list[str]:
+def column_names(path: Path) -> list[str]:
     """The columns of a table; of JSON Lines those of its first line. Raises BadInput when it cannot be read."""
     rows = _READERS[path.suffix](path, None)
     try:

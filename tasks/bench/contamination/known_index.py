@@ -24,7 +24,7 @@ from tasks.dedup.known_images import (
     known_images,
     lies_over,
     shown_by_hashes,
-    views,
+    views_of,
 )
 from tasks.images.decode import DecodedImage, Filter, ImageRejected, decode_stored, open_image
 from tasks.images.measures import image_hashes, image_inside
@@ -184,8 +184,8 @@ def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFra
     of_index = index.rename({"picture": "content_id"})
     of_index_inside = of_index.select("content_id", phash="inside_phash", pdq="inside_pdq")
     by_hashes = shown_by_hashes(
-        views(hashes, inside, _IMAGE),
-        views(of_index, of_index_inside, _PICTURE),
+        views_of(hashes, inside, _IMAGE),
+        views_of(of_index, of_index_inside, _PICTURE),
         lambda wanted: _greys(store, wanted, versions),
     )
     others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")

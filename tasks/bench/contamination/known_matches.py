@@ -1,4 +1,4 @@
-"""Which conversations show a picture of a known benchmark, ask its question, or both.
+"""Finds which conversations show a picture of a known benchmark, ask its question, or both.
 
 In: `known_images` (`known_index.py`), `known_questions`, and what users asked. Out: `known_matches`. A
 question counts by the rule of `curate bench check`: equal words, or half of the runs of four words of a

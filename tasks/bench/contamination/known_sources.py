@@ -17,7 +17,7 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from schemas.errors import BadInput
-from tasks.bench.contamination.check import TABLE_SUFFIXES, columns_of, read_outside
+from tasks.bench.contamination.check import TABLE_SUFFIXES, column_names, read_outside
 from tasks.dedup.loose_files import SUFFIXES, UNREAD
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import parquet_rows, read_parquet_batches, read_parquet_schema
@@ -37,7 +37,7 @@ class KnownBenchmark(NamedTuple):
 
     name: str
     files: Sequence[Path]
-    """Its pictures and tables, in order."""
+    """The pictures and tables of a benchmark, in order."""
     digest: str
     """SHA-256 of the files' contents."""
 
@@ -58,7 +58,7 @@ class KnownBenchmark(NamedTuple):
         return [file for file in self.files if file.suffix.lower() in suffixes]
 
     def questions(self) -> list[str]:
-        """Its different questions, without marks of pictures, in order. Raises BadInput for a broken table."""
+        """The different questions of a benchmark, without marks of pictures, in order. Raises BadInput for a broken table."""
         questions: dict[str, None] = {}
         for file in self.files:
             column = _question_column(file) if file.suffix in TABLE_SUFFIXES else None
@@ -146,7 +146,7 @@ def _digest(files: Sequence[Path]) -> str:
 
 def _question_column(file: Path) -> str | None:
     """The column of a table's questions; None for a table without one, such as a list of files."""
-    there = columns_of(file)
+    there = column_names(file)
     return next((name for name in QUESTION_COLUMNS if name in there), None)
 
 
