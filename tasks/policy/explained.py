@@ -68,7 +68,7 @@ def _conversation(items: StoredItems, account: Account) -> Iterator[str]:
 
 
 def _held(match: Account) -> str:
-    """A sentence on what a conversation holds of one benchmark. Its question is named by its share alone: it may be long."""
+    """A sentence on what is held of one benchmark. Its question is named by its share alone: it may be long."""
     shows = f"shows its picture {match['picture']} ({match['shown_as']})" if match["picture"] else ""
     asks = f"asks its question (overlap {match['overlap']:.2f})" if match["question"] else ""
     return f"{match['benchmark']}: {' and '.join(filter(None, (shows, asks)))}"

@@ -318,5 +318,5 @@ def _uses(manifest: Manifest, policy: Policy) -> Iterator[str]:
         yield "bench: testing models; it is not for training, and its prompts are not in chat."
 
 
-DESCRIBED = ReleasePart(stated=(StatedFile(CROISSANT, croissant, since_layout=10),))
+DESCRIBED = ReleasePart(stated=(StatedFile(CROISSANT, croissant, since_layout=11),))
 """The part of every release that describes it to other tools."""

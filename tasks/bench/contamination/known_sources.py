@@ -58,7 +58,7 @@ class KnownBenchmark(NamedTuple):
         return [file for file in self.files if file.suffix.lower() in suffixes]
 
     def questions(self) -> list[str]:
-        """The different questions of a benchmark, without marks of pictures, in order. Raises BadInput for a broken table."""
+        """The different questions, without marks of pictures, in order. Raises BadInput for a broken table."""
         questions: dict[str, None] = {}
         for file in self.files:
             column = _question_column(file) if file.suffix in TABLE_SUFFIXES else None
