@@ -109,7 +109,7 @@ class Product:
     commands: str = ""
     """Name of the module whose `COMMANDS` it adds to `curate`."""
     estimates: str = ""
-    """Name of the module whose `estimates` says what its calls would cost, for `curate estimate`: settings and the
+    """Name of the module whose `ESTIMATES` says what its calls would cost, for `curate estimate`: settings and the
     models file of a writer -> rows, or None where they ask for the cost of something else."""
     item_ids: "Callable[[Store], Iterable[str]]" = _nothing
     """Conversations that are items of its benchmarks: their prompts are public like drawn ones."""

@@ -53,6 +53,13 @@ def copied(target: Path) -> None:
     (target / "sitecustomize.py").write_text(NOT_INSTALLED, encoding="utf-8")
 
 
+def kept_as_repository(root: Path) -> None:
+    """Make the copy a repository with one commit: some tests clone it or list its files."""
+    who = ("-c", "user.name=amputate", "-c", "user.email=amputate@localhost")
+    for command in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "A copy without a product"]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+
+
 def products_of(root: Path) -> list[str]:
     """The products of the list in `flows/products.py`, in the order of its imports."""
     return re.findall(r"^from tasks\.(\w+)\.product import ", (root / LIST).read_text(encoding="utf-8"), re.MULTILINE)
@@ -216,6 +223,7 @@ def main(word: str, wanted: str = "tests") -> int:
         products = [product, *sorted(standing_on(modules_of(root), product, listed))]
         print(f"taking out {product}" + f", and what stands on it: {', '.join(products[1:])}" * (len(products) > 1))
         take_out(root, products)
+        kept_as_repository(root)
         modules = modules_of(root)
         left = importing(modules, products)
         print(f"{len(left)} modules outside still import it:", *left, sep="\n  ")

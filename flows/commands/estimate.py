@@ -66,7 +66,7 @@ def _of_products(settings: Settings, writer: str | None) -> list[Estimate]:
     """Estimates of what a product would ask. Raises BadInput where no product here does it."""
     for product in PRODUCTS:
         if product.estimates:
-            rows: list[Estimate] | None = import_module(product.estimates).estimates(settings, writer)
+            rows: list[Estimate] | None = import_module(product.estimates).ESTIMATES(settings, writer)
             if rows is not None:
                 return rows
     raise BadInput(

@@ -8,7 +8,7 @@ from schemas.run import Estimate
 from schemas.settings import Settings
 
 
-def estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
+def judging_estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
     """Cost of missing answers, verdicts or votes; None where the settings name no models, no judge and no sample."""
     from flows.judging.evaluate import released_battles
     from flows.products import keyed_items
@@ -28,3 +28,6 @@ def estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
         return estimate_votes(existing(settings.store), chosen, battles, prices, count)
     known = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
     return estimate_evaluation(known, chosen, prices, count, keyed_items)
+
+
+ESTIMATES = judging_estimates

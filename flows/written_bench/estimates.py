@@ -7,7 +7,7 @@ from schemas.run import Estimate
 from schemas.settings import Settings
 
 
-def estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
+def writing_estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
     """Cost of the captions and references that kept items lack, and of describing their images.
 
     None where the settings ask for another estimate: without a writer and without hidden items.
@@ -38,3 +38,6 @@ def estimates(settings: Settings, writer: str | None) -> list[Estimate] | None:
         *(estimate_writing(opened, bench, asked, hidden, known_prices, count) if asked else []),
         *estimate_images(opened, shown, providers, known_prices, count, objects),
     ]
+
+
+ESTIMATES = writing_estimates
