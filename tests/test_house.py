@@ -20,7 +20,6 @@ FILES = {path: path.read_text("utf-8") for top in FOLDERS for path in (ROOT / to
 SECOND_READING = re.compile(r"(Of|Those|Its|What|As|That|Which|Such|These|Their|Also|And|Only)\b")
 """First words after which a reader has to guess the noun."""
 SAME_NAME = {
-    "estimates": "of a product's module, which `curate estimate` finds by this name",
     "hidden_texts": "in flows/products.py, gives the product's function of this name to the core",
     "item_findings": "in flows/products.py, gives the product's function of this name to the core",
     "item_images": "in flows/products.py, gives the product's function of this name to the core",

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import duckdb
 import polars as pl
-import polars.selectors as cs
 import pyarrow as pa
 import pyarrow.dataset as ds
 from duckdb.func import ARROW
@@ -271,7 +270,19 @@ def whole_stream(
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     """Rows from DuckDB, with the name of the time zone that stored times have; DuckDB calls it Etc/UTC."""
     frame = cast(pl.DataFrame, pl.from_arrow(rows))
-    return frame.with_columns(cs.datetime(time_zone="*").dt.convert_time_zone("UTC"))
+    named = {name: _in_utc(of_type) for name, of_type in frame.schema.items()}
+    return frame.cast({name: of_type for name, of_type in named.items() if of_type != frame.schema[name]})
+
+
+def _in_utc(of_type: pl.DataType) -> pl.DataType:
+    """The type with its times in UTC, also those inside lists and structs."""
+    if isinstance(of_type, pl.Datetime) and of_type.time_zone:
+        return pl.Datetime(of_type.time_unit, "UTC")
+    if isinstance(of_type, pl.List):
+        return pl.List(_in_utc(cast(pl.DataType, of_type.inner)))
+    if isinstance(of_type, pl.Struct):
+        return pl.Struct({part.name: _in_utc(cast(pl.DataType, part.dtype)) for part in of_type.fields})
+    return of_type
 
 
 class ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
