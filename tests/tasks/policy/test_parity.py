@@ -92,7 +92,7 @@ def test_a_renamed_model_is_excluded_under_either_name(deciding, listed):
 def test_upstream_takes_the_lists_and_nothing_else_of_the_policy():
     mine = load_policy("internal").model_copy(update={"excluded_models": ["a"], "banned_users": ["b"]})
     assert upstream_policy(mine) == load_policy("upstream").model_copy(
-        update={"excluded_models": ["a"], "banned_users": ["b"]}
+        update={"excluded_models": ["a"], "banned_users": ["b"], "known_benchmarks": None}
     )
 
 

@@ -192,16 +192,17 @@ def test_the_funnel_adds_up_and_every_reason_that_removed_something_is_explained
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_every_column_and_every_field_inside_one_is_described(card, data, config):
-    described = _table(card, f"### {config}")
+def test_every_column_and_every_field_inside_one_is_described(release, data, config):
+    page = (release / "DATA.md").read_text(encoding="utf-8")
+    described = _table(page, f"### {config}")
     assert [row[0] for row in described] == data[config].columns
     assert all(len(row) == 3 and row[2] for row in described)
-    for name, kind, _ in _table(card, f"### {config}"):
+    for name, kind, _ in _table(page, f"### {config}"):
         inner = data[config].schema[name]
         while isinstance(inner, pl.List):
             inner, kind = inner.inner, kind.removeprefix("list of ")
         if isinstance(inner, pl.Struct):
-            assert [row[0] for row in _table(card, f"### {kind}")] == [field.name for field in inner.fields]
+            assert [row[0] for row in _table(page, f"### {kind}")] == [field.name for field in inner.fields]
 
 
 def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):

@@ -221,9 +221,9 @@ def test_the_card_says_figures_phrases_and_detected_objects_of_each_family_and_i
     whole = next(line for line in lines if line[0] == "| all")
     assert whole[1:4] == ["4", "5", "3"] and whole[-2:] == ["count cup 3", "cup 4, a&#124;b 1 |"]
     assert whole[4:6] == ["3", "3"], "captions of the hidden item are not released, so they are not counted"
-    (staging / "README.md").write_text(f"# Card\n\n{card}\n## Columns\n")
+    (staging / "README.md").write_text(f"# Card\n\n{card}\n")
     assert list(section_problems(staging, 4, [WRITTEN_ITEMS])) == []
-    (staging / "README.md").write_text(f"# Card\n\n{card.replace('count cup 3', 'count cup 4')}\n## Columns\n")
+    (staging / "README.md").write_text(f"# Card\n\n{card.replace('count cup 3', 'count cup 4')}\n")
     assert list(section_problems(staging, 4, [WRITTEN_ITEMS])) == [
         f"README.md: its section about written items is not what {ITEMS} says"
     ]

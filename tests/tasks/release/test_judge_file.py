@@ -127,7 +127,7 @@ def test_the_embedded_judge_is_named_and_must_be_accepted(tmp_path):
     assert problems_of(release) == []
     manifest = read_manifest(release)
     assert "judge" in manifest.embedded_providers
-    assert "| judge | decisive votes that it agrees with | 0.725 " in (release / "README.md").read_text()
+    assert "| judge | decisive votes that it agrees with | 0.725 " in (release / "DATA.md").read_text()
     others = [name for name in manifest.embedded_providers if name != "judge"]
     with pytest.raises(BadInput, match=r"stand-ins \(judge\)"):
         require_allowed(release, manifest, False, others)
