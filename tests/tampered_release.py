@@ -119,7 +119,8 @@ def section_problems(release: Path, prompts: int, parts: Sequence[ReleasePart], 
     return list(wrong_sections(card, card_sections(release, prompts, parts), parts, layout))
 
 
-MEASURED = "## What the embedded models were measured to find"
+MEASURED = ", what the embedded models were measured to find,"
+"""Words of the card about DATA.md, which says it."""
 
 
 def as_production(release: Path) -> None:
@@ -128,12 +129,13 @@ def as_production(release: Path) -> None:
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
     card = card[:begin] + card[end:]
-    begin, end = card.index(MEASURED), card.index("## Columns")
-    (release / "README.md").write_text(card[:begin] + card[end:], encoding="utf-8")
+    (release / "README.md").write_text(card.replace(MEASURED, ""), encoding="utf-8")
     report = release / "report" / "index.html"
     if report.is_file():
         page = report.read_text(encoding="utf-8")
-        report.write_text(re.sub(r'<p class="note warn">Not for publishing.*?</p>\n', "", page), encoding="utf-8")
+        page = re.sub(r'<p class="note warn">Not for publishing.*?</p>\n', "", page)
+        page = re.sub(r'(<tr><th>Does a stand-in measure anything\?</th><td class="n">)\d+<', r"\g<1>0<", page)
+        report.write_text(page, encoding="utf-8")
     reseal(release)
 
 
@@ -142,14 +144,11 @@ def stood_in_by(release: Path, names: Sequence[str], measured: bool = True) -> N
     figures = {name: [line.model_dump() for line in stated(name)] for name in names} if measured else {}
     write_manifest(release, embedded_providers=list(names), embedded_figures=figures)
     accepted = "It is published only if each is accepted by name\n> (`curate publish --accept-embedded`)."
+    accepted += " What they were measured to find stands in DATA.md." if measured else ""
     notice = f"> **Built with embedded stand-ins** ({', '.join(names)}). {accepted}"
     card_says(release, "Version 1.0.0 of", f"{notice}\n\nVersion 1.0.0 of")
     if measured:
-        head = ("model", "share", "on material that its rule was made with", "on material that it was not made with")
-        cells = [head, ["---"] * 4, *((name, *line.values()) for name, of in figures.items() for line in of)]
-        rows = "\n".join(f"| {' | '.join(line)} |" for line in cells)
-        text = f"{MEASURED}\n\n{rows}\n\nBrackets hold 95 % intervals.\n\n## Columns\n"
-        card_says(release, "## Columns\n", text)
+        card_says(release, "has every column and", f"has every column{MEASURED} and")
 
 
 def card_says(release: Path, old: str, new: str) -> None:

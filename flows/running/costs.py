@@ -155,7 +155,7 @@ def _require_room(expected: Sequence[ExpectedCost], limits: Sequence[MonthLimit]
         lines.append(f"about ${usd:,.4f}, above --budget {settings.budget_usd:g}")
     for limit in limits:
         usd = _sum(expected, limit.provider)
-        if usd > limit.usd_left:
+        if usd > max(0.0, limit.usd_left):
             place = f" at {limit.provider}" if limit.provider else ""
             room = f"of --set {limit.setting}={limit.usd_max:g} the month has ${limit.usd_left:,.4f} left"
             lines.append(f"about ${usd:,.4f}{place}, and {room}")

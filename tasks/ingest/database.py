@@ -130,13 +130,15 @@ async def _close(connection: asyncpg.Connection) -> None:
 
 @contextmanager
 def _lost() -> Iterator[None]:
-    """Errors of the driver as DatabaseLost."""
+    """Errors of the driver as DatabaseLost; BadInput for a value that would be wrong the next time, too."""
     try:
         yield
     except asyncpg.PostgresError as error:
         is_told = str(error.sqlstate).startswith(_TOLD_CLASSES)
         raise DatabaseLost(str(error).splitlines()[0] if is_told else type(error).__name__) from None
-    except (asyncpg.InterfaceError, orjson.JSONDecodeError, ValueError) as error:
+    except ValueError as error:  # a value that is none of its type
+        raise BadInput(f"--source holds a value that cannot be read ({type(error).__name__})") from None
+    except asyncpg.InterfaceError as error:
         raise DatabaseLost(type(error).__name__) from None
     except OSError as error:  # a TimeoutError, too
         raise DatabaseLost(why_unreadable(error)) from None

@@ -180,7 +180,7 @@ def update_known_images(store: Store, versions: Versions) -> dict[str, int]:
 def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """The rows of `known_images` of the images that `hashes` (content_id, phash, pdq) has."""
     inside = signal_values(store, "image_inside", versions["image_inside"], ["phash", "pdq"], hashes["content_id"])
-    index = pl.concat(store.read_slices("known_pictures", _INDEXED)).unique("picture", keep="first")
+    index = store.read("known_pictures", _INDEXED).unique("picture", keep="first")
     of_index = index.rename({"picture": "content_id"})
     of_index_inside = of_index.select("content_id", phash="inside_phash", pdq="inside_pdq")
     by_hashes = shown_by_hashes(
@@ -191,13 +191,27 @@ def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFra
     others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
     pdq = pl.concat([hashes.select("content_id", "pdq"), of_index.select("content_id", "pdq")]).unique("content_id")
     by_embedding = _by_embedding(store, others["content_id"], versions, pdq)
-    benchmarks = pl.concat(store.read_slices("known_pictures", ["picture", "benchmark"])).unique()
+    benchmarks = store.read("known_pictures", ["picture", "benchmark"]).unique()
     return known_images(by_hashes, by_embedding, benchmarks)
 
 
 _INDEXED = ["picture", "phash", "pdq", "inside_phash", "inside_pdq"]
+_GREYS_OF_PICTURES = """
+    -- a row is one picture of the index, whatever benchmarks have it, with its thumbnails in grey
+    SELECT DISTINCT ON (picture) picture, grey, inside_grey FROM known_pictures SEMI JOIN wanted_ids USING (picture)
+"""
+_VECTORS_OF_PICTURES = """
+    -- a row is one picture of a benchmark, with its embedding
+    SELECT picture, vector FROM known_pictures
+"""
+_THUMBNAILS_OF_PICTURES = """
+    -- a row is one picture of a benchmark, with its thumbnail
+    SELECT picture, thumbnail FROM known_pictures SEMI JOIN wanted_ids USING (picture)
+"""
+PICTURES_AT_ONCE = 4_096
+"""Pictures of the index whose vectors or thumbnails are in memory at once."""
 _IMAGE, _PICTURE = "image ", "picture "
-"""How ids of views of images and of the index begin."""
+"""How ids of views of images and of the index begin. Behind it stand `w:` (whole) or `i:` (inside its margins)."""
 
 
 def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:
@@ -207,10 +221,9 @@ def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:
     for kind, signal in (("w", "image_hash"), ("i", "image_inside")):
         rows = signal_values(store, signal, versions[signal], ["grey"], ids)
         frames.append(rows.select(view=pl.format(f"{_IMAGE}{kind}:{{}}", "content_id"), grey="grey"))
-    for pictures in store.read_slices("known_pictures", ["picture", "grey", "inside_grey"]):
-        among = pictures.filter(pl.col("picture").is_in(ids.implode())).unique("picture")
-        for kind, column in (("w", "grey"), ("i", "inside_grey")):
-            frames.append(among.select(view=pl.format(f"{_PICTURE}{kind}:{{}}", "picture"), grey=column))
+    pictures = store.ask(_GREYS_OF_PICTURES, wanted_ids=pl.DataFrame({"picture": ids.unique()}))
+    for kind, column in (("w", "grey"), ("i", "inside_grey")):
+        frames.append(pictures.select(view=pl.format(f"{_PICTURE}{kind}:{{}}", "picture"), grey=column))
     return pl.concat(frames).filter(pl.col("view").is_in(wanted.implode())).unique("view")
 
 
@@ -224,7 +237,7 @@ def _by_embedding(store: Store, image_ids: pl.Series, versions: Versions, pdq: p
     width = stored.width
 
     def index() -> Iterator[tuple[pl.Series, npt.NDArray[np.float32]]]:
-        for rows in store.read_slices("known_pictures", ["picture", "vector"]):
+        for rows in store.batches(_VECTORS_OF_PICTURES, PICTURES_AT_ONCE):
             measured = rows.filter(pl.col("vector").list.len() == width)
             if measured.height:
                 yield measured["picture"], measured["vector"].explode().to_numpy().reshape(measured.height, width)
@@ -240,9 +253,9 @@ def _by_embedding(store: Store, image_ids: pl.Series, versions: Versions, pdq: p
 def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame) -> pl.DataFrame:
     """The pairs of `close` (image_id, picture, cosine) that lie over each other, with their pdq_distance."""
     thumbnails = dict[str, Greys]()
-    for rows in store.read_slices("known_pictures", ["picture", "thumbnail"]):
-        among = rows.filter(pl.col("picture").is_in(close["picture"].implode()))
-        for picture, levels in among.iter_rows():
+    wanted_ids = close.select("picture").unique()
+    for rows in store.batches(_THUMBNAILS_OF_PICTURES, PICTURES_AT_ONCE, wanted_ids=wanted_ids):
+        for picture, levels in rows.iter_rows():
             thumbnails[picture] = np.frombuffer(levels, np.uint8).reshape(THUMBNAIL_SIDE, THUMBNAIL_SIDE)
     images, laid = StoredImages(store), list[tuple[str, str, float]]()
     pictures_of = close.group_by("image_id").agg("picture", "cosine")

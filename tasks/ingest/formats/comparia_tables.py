@@ -1,7 +1,8 @@
-"""compar:IA's own database, of which its set of a row a turn is made: comparisons, turns, messages.
+"""compar:IA's own database: comparisons, turns, messages. Its published set of a row a turn is made of it.
 
-In: records of a turn with its messages. Out: the rows that `comparison_to_turns` (utils/dataset/compute.py at 420cb1e)
-writes into the raw set, and beside them what the set leaves out: reasons and comments of a vote, and what tools did.
+In: records, one a turn, with the messages of the turn. Out: the rows that `comparison_to_turns` writes into the raw set
+(utils/dataset/compute.py at 420cb1e), and beside them what the set leaves out: reasons and comments of a vote, and what
+tools did.
 Tables are those of utils/database/models at c675983 and 1bb2ca4 in github.com/betagouv/ComparIA. Addresses, cookies,
 visitors and accounts (`ip`, `session_hash`, `visitor_id`, `anonymous_user_hash`, `user_id`) are not selected.
 
@@ -25,7 +26,8 @@ REASONS = {
     "superficial": "-",
     "instructions_not_followed": "-",
 }
-"""Reason that every version of the source has -> its sign."""
+"""Reason -> its sign, of those that the source's code names; a table `vote_tag` may have others, or other signs."""
+_SIGNS = {"positive": "+", "negative": "-"}
 _MODEL_ID = (ColumnType.TEXT, ColumnType.UUID)
 _TEXT, _TRUTH, _TIME, _JSON = (ColumnType.TEXT,), (ColumnType.TRUTH,), (ColumnType.TIME,), (ColumnType.JSON,)
 _UUID = (ColumnType.UUID,)
@@ -80,6 +82,7 @@ _JOINS_OF_MODELS = """
     LEFT JOIN llm_data model_a ON model_a.id::text = c.llm_id_a::text
     LEFT JOIN llm_data model_b ON model_b.id::text = c.llm_id_b::text
 """
+_SIGNS_OF_TABLE = "(SELECT jsonb_object_agg(key, sign ORDER BY key) FROM vote_tag)"
 _NO_REASON_CHARACTER = re.compile(r"[^a-z0-9_]")
 _REASON_CHARACTERS_MAX = 40
 
@@ -93,6 +96,11 @@ def _has_names(there: Columns) -> bool:
     return {"id", "human_id"} <= there.get("llm_data", {}).keys()
 
 
+def _has_signs(there: Columns) -> bool:
+    """Whether reasons have a table with their signs."""
+    return {"key", "sign"} <= there.get("vote_tag", {}).keys()
+
+
 def _model(side: str, there: Columns) -> str:
     """The name of a side's model, or its id where it has none."""
     model_id = f"c.llm_id_{side}::text"
@@ -101,13 +109,14 @@ def _model(side: str, there: Columns) -> str:
 
 def _days(there: Columns) -> str:
     models = ", ".join(_model(side, there) for side in "ab")
+    signs = f", {_SIGNS_OF_TABLE}" if _has_signs(there) else ""
     return f"""
-    -- a row is one day: its turns, and a sum over hashes of who last wrote each of their records
+    -- a row is one day: its turns, and a sum over hashes of what last wrote each record, and of names and signs
     SELECT
         c.created_at::date AS day,
         count(*) AS row_count,
         sum(
-            hashtextextended(concat_ws(' ', t.id, c.xmin, t.xmin, u.xmin, a.xmin, b.xmin, {models}), 0)
+            hashtextextended(concat_ws(' ', t.id, c.xmin, t.xmin, u.xmin, a.xmin, b.xmin, {models}{signs}), 0)
         )::text AS version
     {_joins(there)}
     GROUP BY 1
@@ -127,7 +136,7 @@ def _records(there: Columns) -> str:
         f" t.keyword_annotations_{side} AS reasons_{side}, t.custom_annotation_{side} AS comment_{side}"
         for side in "ab"
     )
-    signs = optional("vote_tag", "sign", "(SELECT jsonb_object_agg(key, sign) FROM vote_tag)")
+    signs = _SIGNS_OF_TABLE if _has_signs(there) else "NULL"
     return f"""
     -- a row is one turn of a comparison with its messages; those of a comparison follow each other in their order
     SELECT
@@ -199,7 +208,7 @@ def _messages(record: Record, side: str) -> list[dict[str, Any]]:
 
 
 def _seconds_to_vote(record: Record) -> float | None:
-    """Seconds from the later of both answers to the vote; None without a vote, or with one answer."""
+    """Seconds from the last change of both answers to the vote; None without a vote, or with one answer."""
     times = [record[name] for name in ("voted_at", "answered_at_a", "answered_at_b")]
     if None in times:
         return None
@@ -209,9 +218,8 @@ def _seconds_to_vote(record: Record) -> float | None:
 
 def _reasons(record: Record, side: str) -> list[str]:
     """Reasons about a side's answer with their sign; those whose sign nobody knows are left out."""
-    signs = REASONS | {
-        key: {"positive": "+", "negative": "-"}.get(sign) for key, sign in (record["signs"] or {}).items()
-    }
+    in_table = record["signs"] or {}
+    signs = REASONS | {key: _SIGNS[sign] for key, sign in in_table.items() if sign in _SIGNS}
     reasons = []
     for key in record[f"reasons_{side}"] or []:
         if sign := signs.get(key):

@@ -272,8 +272,8 @@ def _with_verdicts(
 ) -> CaseAnswer:
     """The answer with what people say, and what the last judge says that read the present reference."""
     of_people = [row["verdict"] for row in verdicts if not row["reviewer"].startswith(MODEL_REVIEWER)]
-    present = [reference.text_id] if reference else None
-    of_judges = [row for row in verdicts if row["reviewer"].startswith(MODEL_REVIEWER) and row["reasons"] == present]
+    present = [[reference.text_id]] if reference else []
+    of_judges = [row for row in verdicts if row["reviewer"].startswith(MODEL_REVIEWER) and row["reasons"] in present]
     people = _most(of_people) if of_people else None
     if not of_judges:
         return replace(answer, people=people)

@@ -71,9 +71,18 @@ def test_elements_nest_ids_are_unique_and_every_image_says_what_it_shows(html, p
     assert html.startswith("<!doctype html>")
     assert {tag for tag, _ in page.elements} <= ALLOWED
     assert len(sections) == len(set(sections)) > 8
-    assert [link for link in page.of("a", "href") if link.startswith("#")] == [f"#{key}" for key in sections]
     assert len(page.of("img", "alt")) == len(page.of("img", "src"))
     assert all(page.of("img", "alt"))
+
+
+def test_the_contents_of_the_chapters_lead_to_every_section_once(html, sections):
+    contents = re.findall(r"<nav>(.*?)</nav>", html, re.DOTALL)
+    assert re.findall(r'href="#(\w+)"', " ".join(contents)) == sections
+
+
+def test_a_figure_that_decides_leads_to_a_section(page, sections):
+    links = [link for link in page.of("a", "href") if link.startswith("#")]
+    assert links and set(links) <= {f"#{key}" for key in sections}
 
 
 def test_the_page_asks_nothing_of_the_network_and_runs_nothing(html, page):
@@ -159,6 +168,8 @@ def test_only_an_embedded_build_is_marked_and_names_the_stand_ins_of_its_manifes
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium on this machine")
 def test_a_browser_shows_the_page_without_a_complaint(report, tmp_path):
     copy = shutil.copytree(report, tmp_path / "report")
+    opened = (copy / "index.html").read_text(encoding="utf-8").replace("<details>", "<details open>")
+    (copy / "index.html").write_text(opened, encoding="utf-8")  # with its chapters open, as a reader leaves it
     image = tmp_path / "page.png"
     where = [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={image}", "--window-size=1200,4000"]
     shown = subprocess.run(
@@ -182,7 +193,8 @@ def test_every_figure_is_exported_for_print_with_its_table_and_the_same_bytes_tw
     names = {name.removesuffix(".pdf") for name in found if name.endswith(".pdf")}
     assert set(found) == {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "csv")}
     # signals of the store are of versions that tests name, so what depends on them is not drawn by the command
-    assert "models" in names and names <= {path.stem for path in (report / "figures").iterdir()}
+    of_report = {path.stem for path in (report / "figures").iterdir()}
+    assert "models" in names and names <= {*of_report, "mean_win_rates"}
     assert all(found[f"{name}.pdf"].startswith(b"%PDF") and b"Date" not in found[f"{name}.pdf"] for name in names)
     assert b"/FontFile2" in found["models.pdf"], "TrueType fonts are inside, so that text can be selected and edited"
     once, again = (bars({"a": 1, "b": 2}, "rows").pdf() for _ in range(2))

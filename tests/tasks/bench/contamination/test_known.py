@@ -204,6 +204,14 @@ def test_a_short_question_counts_beside_a_picture_of_its_benchmark_alone(tmp_pat
     }  # fmt: skip
 
 
+def test_a_benchmark_without_pictures_is_known_by_its_questions(tmp_path, providers):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "questions.jsonl").write_text(json.dumps({"question": LONG}))
+    arena = Arena(tmp_path, providers, {"asked": (LONG, chart(0)), "other": ("Why?", chart(1))})
+    assert arena.compare(folder).select("conversation_id", "picture").rows() == [("asked", None)]
+
+
 def test_counts_are_by_benchmark(tmp_path, providers, benchmark_folder):
     other = tmp_path / "theirs"
     other.mkdir()
