@@ -9,6 +9,9 @@ from pydantic import Field
 from schemas.board import BoardColumns, BoardRow
 from schemas.row import Int32, Row
 
+FEW_VOTES = 30
+"""No interval of a model with fewer votes is narrower than votes that follow the model would give."""
+
 
 class Interval(StrEnum):
     """How 95 % intervals are computed."""

@@ -4,11 +4,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.rating import RatingMethod
-from tasks.leaderboard.intervals import FEW_VOTES
-from tasks.leaderboard.leaderboard import rate_slice
+from schemas.rating import FEW_VOTES, RatingMethod
 from tasks.leaderboard.shown_boards import OVERALL, Rated, shown_board
-from tasks.leaderboard.votes import rateable, votes
 from tasks.shown import BATTLE, SIDE, Reason, Source
 
 MODELS_MAX = 30
@@ -67,6 +64,9 @@ def selection_board(rows: pl.DataFrame, ratings: pl.DataFrame) -> tuple[list[Rat
     Empty for fewer than `FEW_VOTES`. Each vote counts once. `ratings` are all boards: where the overall one has each
     model, the mean is kept, so that both can be compared.
     """
+    from tasks.leaderboard.leaderboard import rate_slice  # imported late: most pages need no scipy
+    from tasks.leaderboard.votes import rateable, votes
+
     outcome = pl.col("outcome").cast(pl.String)
     battles = rows.filter(pl.col("kind").cast(pl.String) == BATTLE, outcome.is_null() | (outcome == "kept")).select(
         model_a=pl.col("models").list.get(0).cast(pl.String),

@@ -7,13 +7,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
+from schemas.rating import FEW_VOTES
 from tasks.leaderboard.bradley_terry import Fixed, Structure, laplacian, log_strengths
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes
 
 NORMAL95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
-FEW_VOTES = 30
-"""No interval of a model with fewer votes is narrower than votes that follow the model would give."""
 _UNSEEN = 3
 """Decisive votes, at even odds, that are added to a board before its ties are counted: where n votes are all ties, a
 share of 3 / n may be decisive (rule of three: Hanley and Lippman-Hand 1983)."""

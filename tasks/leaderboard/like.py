@@ -15,8 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput
-from schemas.rating import LikeRating, RatingMethod
-from tasks.leaderboard.intervals import FEW_VOTES
+from schemas.rating import FEW_VOTES, LikeRating, RatingMethod
 from tasks.leaderboard.leaderboard import rate_slice
 from tasks.leaderboard.votes import Vector, votes
 from tasks.storage.queries.released import require_redactions

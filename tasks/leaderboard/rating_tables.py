@@ -12,6 +12,7 @@ from schemas.benches.certificate import Suspect
 from schemas.errors import BadInput, known_values, window_in_words
 from schemas.policy import ModelFacts, VoteRules
 from schemas.rating import (
+    FEW_VOTES,
     Fragility,
     OutlierJudge,
     PairRecord,
@@ -26,7 +27,6 @@ from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.fragility import fragility, styled_fragility
-from tasks.leaderboard.intervals import FEW_VOTES
 from tasks.leaderboard.leaderboard import (
     OVERALL,
     UNKNOWN_MAX,

@@ -106,8 +106,8 @@ class FailureAnswersQueue(ReviewQueue):
         "(VisionArena Table 6); what a judge proposed holds only until a person has said."
     )
     choices = (
-        Choice("r", AnswerTruth.RIGHT.value, "Right"),
-        Choice("w", AnswerTruth.WRONG.value, "Wrong"),
+        Choice("r", AnswerTruth.RIGHT.value, "It is right"),
+        Choice("w", AnswerTruth.WRONG.value, "It is wrong"),
         Choice("x", AnswerTruth.UNCLEAR.value, "Nobody can tell from this"),
     )
     tables = _TABLES

@@ -203,7 +203,7 @@ def test_the_scale_of_a_run_is_told_from_its_logs_and_leaves_no_store(curate, tm
 
 
 def test_the_scale_of_a_run_without_logs_is_one_clear_line(refused, tmp_path):
-    assert "no log folder given; use --logs DIR" in refused("estimate", "--scale", "--store", str(tmp_path / "store"))
+    assert "no logs are given; use --logs DIR" in refused("estimate", "--scale", "--store", str(tmp_path / "store"))
 
 
 def test_hours_fall_with_the_cores_and_memory_grows_with_the_conversations():

@@ -91,7 +91,7 @@ def test_a_night_is_held_before_it_sends_stops_at_its_budget_and_the_next_one_go
     assert use["usd"] + use["usd_unconfirmed"] <= budget
     assert _failures(root) == {"categories: budget_reached": cost["calls"] - sent}
 
-    status, _, err = curate(*part)  # nothing is new, and yet it goes on
+    status, _, err = curate(*command, "--budget", 100 * cost["usd_most"])  # nothing is new, and yet it goes on
     assert status == 0, err
     assert _expected(root)["calls"] == cost["calls"] - sent
     assert _expected(root)["month_usd"] == pytest.approx(use["usd"])

@@ -138,7 +138,7 @@ def test_the_cost_is_said_first_and_a_budget_stops_the_calls_and_a_later_run_ask
     [
         (["zz,,,A cup."], {}, "has no answer to an item of this benchmark (1 rows on others"),
         (BLUE, {"model": "Reference"}, "is the name of the verified reference"),
-        (BLUE, {"model": ""}, "give a name of 1 to 100 printable characters"),
+        (BLUE, {"model": ""}, "Missing option '--model': give it"),
         (BLUE, {"model": "x"}, "--model 'x' has other answers on this board"),
     ],
 )

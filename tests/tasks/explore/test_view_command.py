@@ -201,7 +201,9 @@ def test_answers_that_name_a_model_of_the_vote_or_hold_hidden_marks_are_tagged(l
 
 @pytest.mark.parametrize("value", ["x", "a&b=c#d", "</script>", "\u202e", "100 %", "ä ö"])
 def test_a_view_is_a_link_and_the_link_is_the_view(value):
-    query = Query("words & more", {}, 3).toggled("topic", value).toggled("model", value).but(page=2, outliers=False)
+    query = (
+        Query("words & more", {}, page=3).toggled("topic", value).toggled("model", value).but(page=2, outliers=False)
+    )
     assert query_of(parse_qsl(query.encoded())) == query
     assert query.toggled("topic", value).chosen == {"model": (value,)}
 

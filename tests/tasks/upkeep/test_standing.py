@@ -50,7 +50,7 @@ def test_status_says_what_is_new_held_and_waiting_and_what_the_month_cost(store,
     assert {row["what"]: row["count"] for row in rows["waiting"]} == {
         "the last run, which is held": 1,
         "questions to people: held": 1,
-        "questions to people: failures": 1,
+        "questions to people: failures": 3,  # its type, and two answers
     }
     (cost,) = rows["cost"]  # of this month only
     assert cost == {"service": "openai-mini", "requests": 40, "usd": 1.25, "usd_unconfirmed": 0.5}
