@@ -7,10 +7,9 @@ import numpy as np
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.rating import Interval, Rating, RatingMethod
+from schemas.rating import FEW_VOTES, Interval, Rating, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE, Fixed, Structure, fixed_models, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
-    FEW_VOTES,
     NORMAL95,
     bootstrap_strengths,
     covariances,
