@@ -200,7 +200,7 @@ def test_of_a_night_and_a_backfill_at_once_one_waits_for_the_other_and_both_comp
 
 def test_changed_settings_hold_without_a_new_deploy_and_days_that_end_before_they_begin_fail(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
-    drawn = ["topics", "bench", "bench_failures"]
+    drawn = ["topics", "bench", "bench_failures", "measure_answers"]
     assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 2 and manifest["settings"]["seed"] == 7
