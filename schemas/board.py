@@ -57,13 +57,13 @@ def interval_text(low: float | None, high: float | None, of: BoardColumns) -> st
 
 def shown_columns(row: BoardRow) -> dict[str, Any]:
     """Heading -> value of a row, in the order in which people read a board."""
-    of = row.board
-    columns = {name: getattr(row, name) for name in ("slice", "rank", "model", of.value)}
-    columns["95 % interval"] = interval_text(getattr(row, of.low), getattr(row, of.high), of)
-    for shown in of.more:
-        if isinstance(shown, Together):
-            columns[shown.heading] = " / ".join(str(getattr(row, name)) for name in shown.columns)
+    board = row.board
+    columns = {name: getattr(row, name) for name in ("slice", "rank", "model", board.value)}
+    columns["95 % interval"] = interval_text(getattr(row, board.low), getattr(row, board.high), board)
+    for column in board.more:
+        if isinstance(column, Together):
+            columns[column.heading] = " / ".join(str(getattr(row, name)) for name in column.columns)
         else:
-            columns[shown] = getattr(row, shown)
+            columns[column] = getattr(row, column)
     columns["flags"] = getattr(row, "flags")  # noqa: B009 - every board has it, and its place among fields differs
     return columns

@@ -163,18 +163,19 @@ def update_known_images(store: Store, versions: Versions) -> dict[str, int]:
     hashes = signal_values(store, "image_hash", versions["image_hash"], ["phash", "pdq"]) if sources.height else None
     ids = pl.Series("image_id", [], pl.String) if hashes is None else hashes["content_id"].sort().rename("image_id")
     before, after = store.read("searched_known"), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
-    searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
-    shown = store.read("known_images")
-    known = shown.filter(pl.col("image_id").is_in(searched.implode()))
-    fresh = ids.filter(~ids.is_in(searched.implode()))
+    searched_ids = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
+    matches_before = store.read("known_images")
+    # a row is an image that shows a picture of a benchmark; of images searched before, rows stay
+    matches = matches_before.filter(pl.col("image_id").is_in(searched_ids.implode()))
+    fresh = ids.filter(~ids.is_in(searched_ids.implode()))
     if hashes is not None and len(fresh):
-        found = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions)
-        known = pl.concat([known, found]).sort("image_id", "benchmark")
-    if not (known.equals(shown) and after.equals(before)):
+        new_matches = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions)
+        matches = pl.concat([matches, new_matches]).sort("image_id", "benchmark")
+    if not (matches.equals(matches_before) and after.equals(before)):
         store.replace("searched_known", store.empty("searched_known"))  # after a kill all images are searched again
-        store.replace("known_images", known)
+        store.replace("known_images", matches)
         store.replace("searched_known", after)
-    return {"searched_known": len(fresh), "known_images": known["image_id"].n_unique()}
+    return {"searched_known": len(fresh), "known_images": matches["image_id"].n_unique()}
 
 
 def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -262,9 +263,9 @@ def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame) -> pl.Data
     in_order = {image_id: pairs for image_id, *pairs in pictures_of.iter_rows()}
     for image_id in images.ordered(in_order):
         stored = images[image_id]
-        own = _thumbnail(decode_stored(stored.bytes, stored.format, image_id))
+        levels_of_image = _thumbnail(decode_stored(stored.bytes, stored.format, image_id))
         for picture, cosine in zip(*in_order[image_id], strict=True):
-            if lies_over(own, thumbnails[picture]) >= OVERLAP_CORRELATION_MIN:
+            if lies_over(levels_of_image, thumbnails[picture]) >= OVERLAP_CORRELATION_MIN:
                 laid.append((image_id, picture, cosine))
     pairs = pl.DataFrame(laid, schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32}, orient="row")
     # A row is a pair with the hashes of both.

@@ -58,10 +58,10 @@ def _asked(store: Store, questions: pl.DataFrame, shown: pl.DataFrame) -> Iterat
     index = PromptIndex(questions["question"], OVERLAP_MIN)
     for conversations in store.batches(_ASKED, TEXTS_AT_ONCE):
         messages = compact(conversations).explode("messages").drop_nulls("messages")
-        found = index.find(messages["messages"])
-        of_message = messages["conversation_id"].gather(found["row"])
-        of_question = spelled[found["prompt"]]
-        asked = of_question.select("benchmark", "question", "count", overlap=found["overlap"].cast(pl.Float32))
+        overlaps = index.find(messages["messages"])
+        of_message = messages["conversation_id"].gather(overlaps["row"])
+        of_question = spelled[overlaps["prompt"]]
+        asked = of_question.select("benchmark", "question", "count", overlap=overlaps["overlap"].cast(pl.Float32))
         asked = asked.with_columns(conversation_id=of_message)
         beside = asked.join(shown, on=[*_MATCH], how="semi")
         short = _short(messages.join(shown, on="conversation_id"), spelled)
@@ -83,9 +83,9 @@ def _short(messages: pl.DataFrame, spelled: pl.DataFrame) -> pl.DataFrame:
         framed = pl.format(" {} ", "words")
         texts = joined_words(of_benchmark["messages"]).rename("words").to_frame().select(framed).to_series()
         patterns = questions.select(framed).to_series()
-        held = texts.str.extract_many(patterns.implode(), overlapping=True)
+        framed_held = texts.str.extract_many(patterns.implode(), overlapping=True)
         # A row is one question that a message holds.
-        rows = of_benchmark.select("conversation_id", framed=held).explode("framed").drop_nulls("framed")
+        rows = of_benchmark.select("conversation_id", framed=framed_held).explode("framed").drop_nulls("framed")
         named = questions.with_columns(framed=patterns)
         frames.append(
             rows.join(named, on="framed").with_columns(overlap=pl.lit(1.0, pl.Float32)).select(_QUESTION.keys())
