@@ -10,6 +10,7 @@ import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling, Completed, Running
 
@@ -27,8 +28,9 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 def _runs() -> list[FlowRun]:
+    """The latest 200, which is all that the API gives at once."""
     with get_client(sync_client=True) as client:
-        return client.read_flow_runs(limit=200)
+        return client.read_flow_runs(limit=200, sort=FlowRunSort.EXPECTED_START_TIME_DESC)
 
 
 def test_a_missing_key_is_the_name_and_the_line_of_the_state_and_no_traceback(tmp_path, monkeypatch, caplog):

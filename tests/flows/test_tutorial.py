@@ -56,7 +56,8 @@ def test_ten_steps_lead_from_logs_to_a_published_version(curate, curated, hub, t
         status, out, err = curate(*shlex.split(line)[1:], *yes)
         refused = "publish" in line and DRAFT in line
         assert status == (2 if refused else 0), (line, err)
-        assert _first_words(shown) <= _first_words(out + err), (line, out + err)
+        printed = out + err  # Prefect's threads may write into the middle of a line
+        assert {word for word in _first_words(shown) if word not in printed} == set(), (line, printed)
         refusal = err if refused else refusal
     assert [len(typed), SERVES in typed] == [11, True]
     assert re.findall(r"--accept-embedded \w+", typed[-1]) == re.findall(r"--accept-embedded \w+", refusal)
