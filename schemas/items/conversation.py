@@ -186,7 +186,8 @@ class Conversation(Row):
     model: str
     """The model that answered."""
     turns: list[IdentifiedTurn]
-    """All messages, in order, starting with the user's first."""
+    """All messages, in order: the user's and the model's in turn, the user's first. Ingest gives roles by place, and an
+    answer that never came has a place too, so the first n turns are the first 2 n messages."""
     null_turns: list[Int32] | None
     """Indexes in turns, from 0, where the log had null, for example for an answer that never came; an empty text is
     not listed. Null in stores of an older version until they ingest again."""

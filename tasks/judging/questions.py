@@ -26,6 +26,12 @@ BETWEEN = "\n\n"
 """Separator of the user's messages."""
 
 
+_DRAWN_FAILURES = """
+    -- a row is one failure of the released set on which nobody asks a prompt of the hidden split
+    SELECT conversation_id, document_id FROM failures ANTI JOIN hidden_documents USING (document_id) WHERE drawn
+"""
+
+
 @dataclass(frozen=True)
 class BenchQuestion:
     """One prompt of a benchmark."""
@@ -73,9 +79,8 @@ def bench_of_items(store: Store, name: str, items: KeyedItems) -> Bench:
 
 def bench_of_failures(store: Store) -> Bench:
     """The drawn prompts that people saw models fail, but for those of the hidden split. Raises BadInput without any."""
-    drawn = store.read("failures").filter("drawn").select("conversation_id", "document_id")
-    asked = drawn.join(store.read("hidden", ["document_id"]), on="document_id", how="anti")
-    rows = kept_conversations(store).join(asked, on=["conversation_id", "document_id"], how="semi")
+    drawn = store.ask(_DRAWN_FAILURES)
+    rows = kept_conversations(store).join(drawn, on=["conversation_id", "document_id"], how="semi")
     if rows.is_empty():
         raise BadInput(
             f"--bench {FAILURES!r}: store {store.root!r} has no prompt that two people voted both bad; "

@@ -46,6 +46,14 @@ UNION ALL BY NAME
 SELECT * EXCLUDE (policy_hash, redactions, left_names)
 FROM redacted_conversations SEMI JOIN named_redactions USING (conversation_id, policy_hash);
 
+-- one document, under the id of its released form, on which a conversation asks a prompt of the hidden split: `hidden` has
+-- prompts as they were logged, and redacting them gives other ids
+CREATE VIEW hidden_documents AS
+SELECT DISTINCT released.document_id
+FROM released
+JOIN (SELECT conversation_id, document_id AS logged_id FROM conversations) AS logged USING (conversation_id)
+SEMI JOIN (SELECT document_id AS logged_id FROM hidden) AS secret USING (logged_id);
+
 -- one person's vote on one turn of two conversations; turn is the number of the user's message that was answered, from
 -- 1. `counts` is whether the vote is the battle of the two: of several votes, the one on the latest turn. Reasons and
 -- what else was said are null where the source does not say it; comments are in `reactions`

@@ -2,15 +2,19 @@
 
 import json
 
+import polars as pl
 import pytest
 
+from schemas.benches.bench import HiddenItem
 from schemas.items.review import AnswerTruth
+from tasks.judging.questions import bench_of_failures
 from tasks.review.failures import FailureAnswersQueue
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.failures import failure_cases, hard_prompts
+from tasks.storage.tables import frame_of
 from tests.asked_bench import completed, models_file
 from tests.builders import facts_frame
-from tests.failed_store import HIDDEN, NEW, PROMPTS, failed_store, say
+from tests.failed_store import HIDDEN, NEW, PROMPTS, failed_store, redact_first, say
 from tests.http_server import Reply
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -126,6 +130,35 @@ def test_no_judge_is_asked_without_a_reference_or_about_a_hidden_prompt(failed, 
     file.write_text(f"item,reference\n{failed.documents[HIDDEN]},A shop.\n")
     assert "unknown case" in refused("review", "in", "failures", file, "--store", failed.store.root)
     assert server.requests == []
+
+
+def hide(failed, document_id):
+    """Reserve a prompt, under the id of what was logged, for the hidden split."""
+    reserved = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    failed.store.replace("hidden", frame_of(HiddenItem, [HiddenItem(document_id=document_id, **reserved)]))
+
+
+def shown_prompts(store):
+    """Prompts that models are asked, and those of the cases."""
+    asked = {question.prompt for question in bench_of_failures(store).questions}
+    return asked, {case.prompt for case in failure_cases(store, drawn=False)}
+
+
+def test_a_hidden_prompt_is_asked_of_no_model_where_redaction_gave_it_another_id(failed):
+    redact_first(failed, "cups", "<EMAIL_1>")
+    masked = "How many <EMAIL_1> are there?"
+    assert all(masked in prompts for prompts in shown_prompts(failed.store))
+    hide(failed, failed.documents[0])
+    assert not any(masked in prompts for prompts in shown_prompts(failed.store))
+
+
+def test_a_prompt_that_redaction_makes_equal_to_a_hidden_one_is_no_case(failed):
+    redact_first(failed, "cups", "<EMAIL_1>")
+    # the last of the conversations on it was logged with another address
+    other = pl.when(conversation_id="f02-right").then(pl.lit("e" * 32)).otherwise("document_id")
+    failed.store.replace("conversations", failed.store.read("conversations").with_columns(document_id=other))
+    hide(failed, "e" * 32)
+    assert not any("How many <EMAIL_1> are there?" in prompts for prompts in shown_prompts(failed.store))
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,7 @@ _PROMPTS = """
     SELECT failures.*, prompt_of("turns.content", "turns.role") AS prompt, kept.image_ids
     FROM failures
     JOIN kept USING (conversation_id, document_id)
-    JOIN (SELECT conversation_id, document_id AS logged_id FROM conversations) AS logged USING (conversation_id)
-    ANTI JOIN (SELECT document_id AS logged_id FROM hidden) AS secret USING (logged_id)
+    ANTI JOIN hidden_documents USING (document_id)
     ORDER BY conversation_id
 """
 _SIDES = """
@@ -52,7 +51,8 @@ _SIDES = """
     ORDER BY battles.tstamp, battle_id
 """
 _ANSWERS = """
-    -- a row is one of the wanted conversations, and its answers up to the vote, as they are released
+    -- a row is one of the wanted conversations, and its answers up to the vote, as they are released. A turn is two
+    -- messages: ingest gives every conversation the user's and the model's in turn
     SELECT
         battle_id, conversation_id,
         said_by('assistant', "turns.content"[:2 * voted_turns], "turns.role"[:2 * voted_turns]) AS answers,
