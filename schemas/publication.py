@@ -107,7 +107,7 @@ class SftSelection(Row):
     language: str | None = None
     """Only conversations in this language (ISO 639, or its English name); null for any."""
     category: str | None = None
-    """Only conversations with this category, such as hard, ocr or multi_image; null for any."""
+    """Only conversations with this category, such as hard, ocr or instruction_following; null for any."""
     all_answers: bool = False
     """Also conversations in which an answer refuses, or whose vote says that both answers are bad."""
     conversations: int = Field(default=100_000, ge=1)
@@ -143,7 +143,7 @@ class PreferenceSelection(Row):
     text_only: bool = False
     """Only votes on conversations without images, for models that take none."""
     category: str | None = None
-    """Only votes on prompts with this category, such as hard, ocr or multi_image; null for any."""
+    """Only votes on prompts with this category, such as hard, ocr or instruction_following; null for any."""
     test_sets: bool = False
     """Also votes of published test sets, which are not for training."""
     seed: int = 0

@@ -44,6 +44,9 @@ class ReleasedCategories(Row):
     """An image shows a written exercise or exam question, whatever the prompt is."""
     humor: bool | None
     """Asks for or about something funny."""
+    instruction_following: bool | None = None
+    """States requirements on the answer that can be checked in it, such as format, length, or words to use or avoid;
+    null before layout 12."""
     is_code: bool | None
     """A message contains or asks for program code."""
     longer_query: bool | None = None

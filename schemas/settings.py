@@ -114,7 +114,10 @@ class EvaluateSettings(Row):
     with_reference: bool = False
     """Under visit: show the judge the verified reference, too."""
     captions: Literal["instruction", "generic"] = "instruction"
-    """Under visit: captions written for the instruction, or generic ones that came with the items."""
+    """Under visit, and for answers from captions: captions written for the instruction, or generic ones that came with
+    the items."""
+    answer_from: Literal["images", "captions"] = "images"
+    """What models see that answer a written benchmark: its images, or only the captions that `captions` names."""
     bench: str | None = None
     """Written benchmark that is used instead of the drawn one (docs/benchmarks.md)."""
     baseline: str | None = None

@@ -27,7 +27,10 @@ FromBoth = Annotated[bool | None, Sees.BOTH]
 
 
 class Categories(Row):
-    """Categories of what a prompt with its images asks for (VisionArena sec. 4.1). Null: undecided."""
+    """Categories of what a prompt with its images asks for (VisionArena sec. 4.1; the last is of later arenas).
+
+    Null: undecided.
+    """
 
     captioning: FromPrompt
     """Asks to describe the image as a whole."""
@@ -43,10 +46,16 @@ class Categories(Row):
     """Asks for or about something funny."""
     ocr: FromBoth
     """Answering needs reading text in an image, in any capacity."""
+    instruction_following: FromPrompt
+    """States requirements on the answer that can be checked in it, such as format, length, or words to use or avoid."""
 
 
 TAGS = tuple(Categories.model_fields)
 """Every tag that taggers decide."""
+
+
+ASKED_LATER = {"instruction_following": "eight_tags"}
+"""Tag that reviewers were not always asked about -> reason that verdicts have since then; others say nothing of it."""
 
 
 def sees(tag: str) -> Sees:

@@ -176,9 +176,9 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
     """Share of kept conversations with each tag, criterion and taxonomy category, and overlaps of tags."""
     from tasks.storage.queries import conversation_features as of
 
-    kept = _kept(settings)
+    kept, every = _kept(settings), (*of.ALL_TAGS, *of.PROMPT_KINDS)
     sections: dict[str, list[Row]] = {
-        "tags": [*of.tag_counts(of.tallied(kept, of.ALL_TAGS), of.ALL_TAGS)],
+        "tags": [*of.tag_counts(of.tallied(kept, every), every)],
         "criteria": [*of.tag_counts(of.tallied(kept, of.CRITERIA), of.CRITERIA)],
         "taxonomy": [*of.taxonomy_counts(of.tallied(kept, of.TAXONOMY))],
     }
@@ -201,13 +201,20 @@ def show(settings: Settings, as_json: JsonOption = False) -> None:
 
 def _kept(settings: Settings) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
-    from tasks.storage.queries.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, conversation_features
+    from tasks.storage.queries.conversation_features import (
+        ALL_TAGS,
+        CRITERIA,
+        PROMPT_KINDS,
+        TAXONOMY,
+        conversation_features,
+    )
 
     store = existing(settings.store)
     kept_ids = store.ask("SELECT conversation_id FROM kept")["conversation_id"]
     if kept_ids.is_empty():
         raise BadInput(f"store {settings.store!r} keeps no conversation; run `curate run` or `curate decide` first")
-    return conversation_features(store, kept_ids, measured_versions(settings), (*ALL_TAGS, *CRITERIA, *TAXONOMY))
+    columns = (*ALL_TAGS, *PROMPT_KINDS, *CRITERIA, *TAXONOMY)
+    return conversation_features(store, kept_ids, measured_versions(settings), columns)
 
 
 @takes("store", others=False)

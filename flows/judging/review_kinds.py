@@ -40,6 +40,23 @@ def _preferences(draws: Draws) -> "list[ReviewQueue]":
     return [PreferencesQueue(every, draws.tuples, draws.seed)]
 
 
+def _caption_answers(draws: Draws) -> "list[ReviewQueue]":
+    from tasks.judging.caption_answers import CaptionAnswersQueue, right_answers
+
+    if not draws.bench:
+        raise BadInput("caption_answers need a written benchmark; give --bench NAME, in a tasks file `bench`")
+    right_answers(existing(draws.store), draws.bench)
+    return [CaptionAnswersQueue(draws.bench, draws.sample, draws.seed)]
+
+
+def _print_right_answers(asked: ResultsAsked) -> None:
+    """Share of right answers by model and set of captions."""
+    from tasks.judging.caption_answers import right_answers
+
+    rows = right_answers(existing(asked.draws.store), asked.draws.bench or "")
+    print_rows("answers", rows, asked.as_json)
+
+
 def _anonymous_battles(draws: Draws) -> "pl.DataFrame":
     """The anonymous battles that a release would hold, of the language and slice. Raises BadInput for none."""
     from flows.judging.evaluate import released_battles
@@ -129,6 +146,13 @@ KINDS = {
         _battles,
         "`curate review results battles` gives the agreement",
         results=_print_experts,
+    ),
+    "caption_answers": ReviewKind(
+        ("caption_answers",),
+        _caption_answers,
+        "`curate review results caption_answers` gives the share of right ones",
+        results=_print_right_answers,
+        results_of_bench=True,
     ),
     "preferences": ReviewKind(
         ("preferences",),

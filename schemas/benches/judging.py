@@ -322,6 +322,29 @@ class CaptionsCompared(Row):
     """The same with generic captions."""
 
 
+class CaptionAnswersRight(Row):
+    """Answers of a model that read captions in place of images, and how many of them people call right."""
+
+    captions: str
+    """instruction: written for the instruction; generic: not."""
+    model: str
+    """The model."""
+    answers: int
+    """Its answers that were written from these captions."""
+    right: int
+    """Answers that most reviewers call right."""
+    wrong: int
+    """Answers that most call wrong."""
+    unclear: int
+    """Answers about which most could not tell, or as many say one thing as another."""
+    share: float | None
+    """Share of right ones among right and wrong, 0 to 1; null without any."""
+    ci95_low: float | None
+    """Lower end of its 95 % Clopper-Pearson interval; null without any."""
+    ci95_high: float | None
+    """Upper end of it; null without any."""
+
+
 def verdict_words(label: str | None, first: str, second: str) -> str:
     """The winner in words; `first` was shown first."""
     if label is None:

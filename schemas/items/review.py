@@ -27,6 +27,8 @@ class QueueName(StrEnum):
     """Why models fail a prompt that several people voted both bad."""
     FAILURE_ANSWERS = "failure_answers"
     """Whether a model's answer to such a prompt is right."""
+    CAPTION_ANSWERS = "caption_answers"
+    """Whether an answer to a written item that was written from captions is right."""
     SHEET = "sheet"
     """Which answer of a battle is better, without models and vote."""
     WRITTEN = "written"
@@ -47,7 +49,7 @@ class HeldVerdict(StrEnum):
 
 
 class AnswerTruth(StrEnum):
-    """A verdict on a model's answer to a prompt that models fail: of a person, or of a judge with the reference."""
+    """A verdict on a model's answer: a person's, or to a prompt that models fail also of a judge with a reference."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -82,7 +84,8 @@ class Review(Row):
     """Content id of what was shown."""
     reasons: list[str]
     """Why it was held, sorted; `guided` in queue `generated` where guidelines were shown; in `failure_answers` the
-    content id of the reference that a judge read; empty in other queues."""
+    content id of the reference that a judge read; in `tags` `eight_tags` since there are so many; empty
+    in other queues."""
     verdict: str
     """One of the queue's verdicts; in `tags`, `written` and `generated` what holds, separated by spaces, or `none`."""
     queue: str | None = None

@@ -342,11 +342,16 @@ def _visit_prompt(system: str, pair: AnswerPair, *, reply: ReplyFormat | None) -
     return JudgePrompt([ChatMessage("system", system), ChatMessage("user", user)], marks + more_marks)
 
 
-def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
-    """Captions are numbered if there are several; a reference that is not shown has no heading."""
-    count = len(pair.captions)
+def caption_parts(captions: Sequence[str], instruction: str) -> list[tuple[str, str]]:
+    """Headings and texts of captions, which are numbered if there are several, and of the instruction."""
+    count = len(captions)
     named = ["Caption of the image"] if count == 1 else [f"Caption of image {n + 1}" for n in range(count)]
-    parts = [*zip(named, pair.captions, strict=True), ("Instruction", pair.prompt)]
+    return [*zip(named, captions, strict=True), ("Instruction", instruction)]
+
+
+def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
+    """A reference that is not shown has no heading."""
+    parts = caption_parts(pair.captions, pair.prompt)
     parts += [("Reference", pair.reference)] if pair.reference else []
     parts += [("Response A", first), ("Response B", second)]
     return "\n\n".join(f"{name}:\n{untrusted(text)}" for name, text in parts)

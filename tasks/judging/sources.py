@@ -7,6 +7,7 @@ from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import AnswersByModel, answers_by_model
+from tasks.judging.caption_answers import caption_bench
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items, item_questions, items_of, written_bench
 from tasks.judging.pairs import battles_between, pairs_of_items, players
@@ -28,6 +29,10 @@ def no_keyed_items(store: Store, bench: str) -> KeyedItems:
 
 def bench_of(store: Store, chosen: EvaluateSettings, keyed: KeyedItemsOf = no_keyed_items) -> Bench:
     """The benchmark that the settings name. Raises BadInput."""
+    if chosen.answer_from == "captions":
+        if chosen.bench is None or is_failure_pool(store, chosen.bench):
+            raise BadInput("evaluate.answer_from=captions needs a written benchmark with captions; give --bench NAME")
+        return caption_bench(store, chosen.bench, chosen.captions)
     if chosen.generated is not None:
         if chosen.hidden or chosen.bench_release is not None:
             raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --bench-release")

@@ -34,7 +34,7 @@ from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.build import MANIFEST
 from tasks.release.fetched import maker
 from tasks.release.gather import WINNERS
-from tasks.release.registered import RELEASED_TABLES, path_in_release, released_columns, table_of
+from tasks.release.registered import RELEASED_TABLES, path_in_release, released_columns, table_of, without_later
 from tasks.release.shards import (
     LAYOUT,
     METADATA_KEY,
@@ -63,16 +63,7 @@ def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
 def schema_of_layout(name: str, layout: int) -> pa.Schema:
     """Arrow schema of a released table in a release of this layout: without columns and fields that came later."""
     schema = shard_schema(name) if name in CONFIGS else arrow_schema(RELEASED_TABLES[name].row)
-    missing = {path for path, since in RELEASED_TABLES[name].later.items() if since > layout}
-    fields = list[pa.Field]()
-    for field in schema:
-        if field.name in missing:
-            continue
-        if pa.types.is_struct(field.type):
-            kept = [inner for inner in field.type if f"{field.name}.{inner.name}" not in missing]
-            field = field.with_type(pa.struct(kept))
-        fields.append(field)
-    return pa.schema(fields)
+    return without_later(name, schema, layout)
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:

@@ -30,7 +30,7 @@ from tasks.release.dataset_card import (
     title_of,
     unmeasured_line,
 )
-from tasks.release.registered import ReleasePart, StatedFile
+from tasks.release.registered import ReleasePart, StatedFile, without_later
 from tasks.storage.records import reason_texts, rule_text
 
 _CONFORMS = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
@@ -86,7 +86,7 @@ def croissant(manifest: Manifest) -> str:
         **({"inLanguage": codes} if codes else {}),
         "isLiveDataset": False,
         "distribution": [part for config in configs for part in _distribution(config, manifest)],
-        "recordSet": [_record_set(config) for config in configs],
+        "recordSet": [_record_set(config, manifest.layout) for config in configs],
         **{f"rai:{name}": value for name, value in _responsible(manifest).items() if value},
     }
     return _as_text(about)
@@ -134,16 +134,16 @@ def _distribution(config: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
     }
 
 
-def _record_set(config: str) -> dict[str, Any]:
-    """The columns of a configuration, from its row type."""
-    row, name = CONFIGS[config], f"{config}_rows"
+def _record_set(config: str, layout: int) -> dict[str, Any]:
+    """The columns of a configuration that releases of this layout have, from its row type."""
+    columns, name = without_later(config, arrow_schema(CONFIGS[config]), layout), f"{config}_rows"
     return {
         "@type": "cr:RecordSet",
         "@id": name,
         "name": config,
         "description": f"A row is one of the {ABOUT_CONFIGS[config]}.",
         "key": {"@id": f"{name}/{KEYS[config]}"},
-        "field": [_field(column, name, config, column.name, "") for column in arrow_schema(row)],
+        "field": [_field(column, name, config, column.name, "") for column in columns],
     }
 
 

@@ -56,7 +56,7 @@ class ReleasedTable(NamedTuple):
     """Column that came later, or field of one as `column.field` -> layout from which releases have it."""
 
 
-_KINDS_SINCE = {f"categories.{kind}": 9 for kind in PROMPT_KINDS}
+_KINDS_SINCE = {f"categories.{kind}": 12 if kind == "instruction_following" else 9 for kind in PROMPT_KINDS}
 _LATER = dict.fromkeys(CONFIGS, _KINDS_SINCE) | {"battle": {"refused_by": 9} | _KINDS_SINCE}
 BOARD_PATHS = {name: f"leaderboard/{name.replace('_', '/')}" for name in ITEM_BOARDS}
 """Table of a store with a board of written or generated items -> its name and path in a release."""
@@ -87,6 +87,25 @@ Products' parts are written and stand on the card in this order: boards after th
 """
 RUNNERS: dict[str, str] = read_yaml(Path(__file__).with_name("runners.yaml"))
 """Path in a release -> content of a file with which another runner asks the benchmark."""
+
+
+def later_columns(table: str, layout: int) -> set[str]:
+    """Columns of a table, and fields of one as `column.field`, that releases of this layout lack."""
+    return {path for path, since in RELEASED_TABLES[table].later.items() if since > layout}
+
+
+def without_later(table: str, schema: pa.Schema, layout: int) -> pa.Schema:
+    """The columns of a table that releases of this layout have, with what is said of each."""
+    missing = later_columns(table, layout)
+    fields = list[pa.Field]()
+    for field in schema:
+        if field.name in missing:
+            continue
+        if pa.types.is_struct(field.type):
+            kept = [inner for inner in field.type if f"{field.name}.{inner.name}" not in missing]
+            field = field.with_type(pa.struct(kept))
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def path_in_release(table: str) -> str:

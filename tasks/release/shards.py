@@ -26,7 +26,7 @@ from tasks.storage.tables import Store
 if TYPE_CHECKING:  # takes 0.4 seconds to load, and who reads a release needs it not
     from datasets import Features
 
-LAYOUT = 11
+LAYOUT = 12
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, cards other sections, or
 reports another page, style and words included."""
 SHARDS, SHARD_ROWS_MAX = 128, 4096

@@ -7,13 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from schemas.items.decision import ItemKind
 from schemas.items.review import Choice, QueueName, Waiting
-from schemas.tags import TAGS
+from schemas.tags import ASKED_LATER, TAGS
 from tasks.review_queue import DrawnQueue, Listed, plain
 from tasks.signals.documents import prompt_text
 from tasks.signals.tag_evaluation import Spoken
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.reviews import reviews_of
 from tasks.storage.tables import Store
+
+_REASONS = tuple(ASKED_LATER.values())
 
 
 def _words(name: str) -> str:
@@ -40,7 +42,7 @@ class TagsQueue(DrawnQueue):
         first = of_kept.unique("document_id", keep="first", maintain_order=True)
         shown = dict(first.select("document_id", "conversation_id").iter_rows())
         return [
-            Waiting(document, document, shown[document], "Which tags apply to the prompt?")
+            Waiting(document, document, shown[document], "Which tags apply to the prompt?", reasons=_REASONS)
             for document in self.drawn(shown, among)
         ]
 
@@ -55,11 +57,16 @@ class TagsQueue(DrawnQueue):
 
 
 def reviewed_tags(store: Store) -> Spoken:
-    """Document id -> tag -> whether it applies; null where reviewers disagree."""
+    """Document id -> tag -> whether it applies; null where reviewers disagree, or nobody was asked about the tag."""
     given = reviews_of(store).filter(queue=QueueName.TAGS.value)
-    found: Spoken = {}
-    for document, verdict in given.select("item_id", "verdict").iter_rows():
-        said = {tag: tag in verdict.split() for tag in TAGS}
-        known = found.setdefault(document, dict(said))
-        found[document] = {tag: known[tag] if known[tag] is said[tag] else None for tag in TAGS}
-    return found
+    verdicts_of = dict[str, list[dict[str, bool]]]()
+    for document, verdict, reasons in given.select("item_id", "verdict", "reasons").iter_rows():
+        asked = (tag for tag in TAGS if ASKED_LATER.get(tag) in (None, *reasons))
+        verdicts_of.setdefault(document, []).append({tag: tag in verdict.split() for tag in asked})
+    return {document: {tag: _agreed(tag, verdicts) for tag in TAGS} for document, verdicts in verdicts_of.items()}
+
+
+def _agreed(tag: str, verdicts: Sequence[Mapping[str, bool]]) -> bool | None:
+    """What all say of a tag who were asked about it; None where they differ, or nobody was."""
+    answers = {verdict[tag] for verdict in verdicts if tag in verdict}
+    return answers.pop() if len(answers) == 1 else None

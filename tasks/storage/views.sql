@@ -264,6 +264,7 @@ SELECT
     any_value(captioning) AS captioning, any_value(creative_writing) AS creative_writing,
     any_value(diagram) AS diagram, any_value(entity_recognition) AS entity_recognition,
     any_value(homework) AS homework, any_value(humor) AS humor, any_value(ocr) AS ocr,
+    any_value(instruction_following) AS instruction_following,
     any_value(specificity) AS specificity, any_value(domain_knowledge) AS domain_knowledge,
     any_value(complexity) AS complexity, any_value(problem_solving) AS problem_solving,
     any_value(creativity) AS creativity, any_value(technical_accuracy) AS technical_accuracy,

@@ -26,7 +26,17 @@ SERVICE = f"openai-{MODEL}"
 MONEY = re.compile(r"[$]|US dollars|price|budget|cost")
 NO = json.dumps(
     dict.fromkeys(
-        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
+        (
+            "captioning",
+            "creative_writing",
+            "diagram",
+            "entity_recognition",
+            "homework",
+            "humor",
+            "ocr",
+            "instruction_following",
+        ),
+        False,
     )
 )
 

@@ -81,7 +81,17 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     ids = store.read("conversations")["document_id"].unique()
     key = {"version": signal.version, "provider": "openai", "measured_at": NOON}
     labels = dict.fromkeys(
-        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
+        (
+            "captioning",
+            "creative_writing",
+            "diagram",
+            "entity_recognition",
+            "homework",
+            "humor",
+            "ocr",
+            "instruction_following",
+        ),
+        False,
     )
     from tests.builders import append_rows
 

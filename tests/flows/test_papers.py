@@ -14,8 +14,11 @@ from schemas.asked_model import AskedModel
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
+from tests.asked_bench import models_file, said_by
 from tests.failed_store import NEW, failed_store, say
 from tests.generated_bench import decided, settings_for
+from tests.http_server import Reply
+from tests.visit_bench import visit_bench
 
 PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
 ITEMS = {
@@ -31,7 +34,8 @@ ITEMS = {
 """Paper and kind -> numbers of its figures or tables."""
 ON_DEMAND = "From benchmarks made on demand"
 FAILED = "From failures"
-MADE = ("From logs, by one command", "By other commands", ON_DEMAND, FAILED)
+CAPTIONED = "From answers written from captions"
+MADE = ("From logs, by one command", "By other commands", ON_DEMAND, FAILED, CAPTIONED)
 
 
 def _rows(heading):
@@ -161,6 +165,67 @@ def test_the_commands_on_failures_give_the_columns_that_the_page_names(curate, t
     cases = tmp_path / "figures" / file.strip("`")
     assert pl.read_csv(cases).columns == of_file.split(", ")
     assert all(cases.with_suffix(suffix).stat().st_size > 500 for suffix in (".svg", ".pdf", ".html"))
+
+
+@pytest.fixture
+def captioned(tmp_path):
+    """A store with an item that has a caption for its instruction and a generic one."""
+    store = visit_bench(tmp_path / "store", {"seer": "A cup."}, 1)
+    store.replace("generic_captions", store.read("captions").with_columns(text=pl.lit("Some things.")))
+    return store
+
+
+@pytest.fixture
+def reader(http_server, monkeypatch, tmp_path):
+    """A models file with one model, which answers by the captions that it reads."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    http_server.answer(Reply(said_by(lambda text: "A table." if "Some things." in text else "A cup.")))
+    return models_file(tmp_path, http_server.url, "reader")
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_the_command_on_answers_from_captions_gives_the_columns_that_the_page_names(
+    captioned, reader, curate, tmp_path
+):
+    words = {"STORE": captioned.root, "BENCH": "b"}
+    asked = ("--store", captioned.root, "--bench", "b")
+    for captions in ("instruction", "generic"):
+        chosen = ("--set", "evaluate.answer_from=captions", "--set", f"evaluate.captions={captions}")
+        code, _, err = curate("judge", "answer", *asked, "--models", reader, *chosen)
+        assert code == 0, err
+    code, _, err = curate("review", "out", "caption_answers", *asked, "--out", tmp_path / "sheet")
+    assert code == 0, err
+    lines = list(csv.DictReader((tmp_path / "sheet/sheet.csv").read_text(encoding="utf-8").splitlines()))
+    with (tmp_path / "filled.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(
+            line | {"verdict": "right" if line["answer"] == "A cup." else "wrong", "reviewer": "ann"} for line in lines
+        )
+    code, _, err = curate("review", "in", "caption_answers", tmp_path / "filled.csv", *asked)
+    assert code == 0, err
+    ((_, command, columns, *_),) = _rows(CAPTIONED)
+    code, out, err = curate(*(words.get(word, word) for word in command.strip("`").split()[1:]), "--json")
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert all({*columns.split(", ")} <= row.keys() for row in rows)
+    assert [(row["captions"], row["share"]) for row in rows] == [("instruction", 1.0), ("generic", 0.0)]
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--set", "evaluate.answer_from=captions"), "give --bench NAME"),
+        (("--bench", "b", "--set", "evaluate.answer_from=captions"), "none of its items has instruction captions"),
+    ],
+)
+def test_models_without_captions_to_read_are_one_line_without_a_call(
+    captioned, reader, refused, http_server, options, told
+):
+    captioned.replace("captions", captioned.empty("captions"))
+    assert told in refused("judge", "answer", *options, "--models", reader, "--store", captioned.root)
+    assert http_server.requests == []
 
 
 @pytest.mark.parametrize(

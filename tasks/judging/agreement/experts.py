@@ -11,7 +11,7 @@ from schemas.benches.written import PUBLISHED
 from schemas.errors import BadInput
 from schemas.items.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.rating import Agreement
-from schemas.tags import TAGS
+from schemas.tags import ASKED_LATER, TAGS
 from tasks.judging.agreement.agree import has_several, label_agreement, rater_agreement
 from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
 from tasks.leaderboard.agreement import agreement as board_agreement
@@ -104,9 +104,12 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
     # the verdicts of queue `tags` as one queue for each tag
     given = named.filter(queue=QueueName.TAGS.value)
+    asked = {
+        tag: pl.col("reasons").list.contains(ASKED_LATER.get(tag, "")) | pl.lit(tag not in ASKED_LATER) for tag in TAGS
+    }
     holds = {tag: pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS}
     frames = [
-        given.select(
+        given.filter(asked[tag]).select(
             pl.lit(f"tags: {tag}").alias("queue"),
             "item",
             "reviewer",

@@ -11,19 +11,20 @@ import polars as pl
 from babel import Locale, UnknownLocaleError
 
 from schemas.signals import Markdown
-from schemas.tags import TAGS, Categories, Criteria, TagCount, Taxonomy
+from schemas.tags import TAGS, Criteria, TagCount, Taxonomy
 from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
 
-CATEGORIES = tuple(Categories.model_fields)
+PROMPT_KINDS = ("hard", "instruction_following", "longer_query", "multi_image")
+"""Tags of prompts by which boards are cut, too: what arenas call hard prompts, instruction following, longer queries
+and several images."""
+CATEGORIES = tuple(tag for tag in TAGS if tag not in PROMPT_KINDS)
+"""VisionArena's categories that a tagger decides."""
 MARKDOWN = tuple(Markdown.model_fields)
 CRITERIA = tuple(Criteria.model_fields)
 TAXONOMY = tuple(Taxonomy.model_fields)
-ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
+ALL_TAGS = (*CATEGORIES, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
-
-PROMPT_KINDS = ("hard", "longer_query", "multi_image")
-"""Tags of prompts by which boards are cut, too: what arenas call hard prompts, longer queries and several images."""
 
 MARKS = ("names_model", "unseen_marks")
 """Bool columns of a vote: an answer holds the name of one of its models, or characters that are not shown."""

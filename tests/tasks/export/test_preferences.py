@@ -383,14 +383,15 @@ def test_judges_that_read_nothing_reach_what_length_tells(release, export, tmp_p
     assert f"| the longer answer | {reached['longer']:.1%} |" in (out / "README.md").read_text()
 
 
-def test_votes_on_other_categories_are_left_out_and_counted(release, export, tmp_path):
+@pytest.mark.parametrize("category", ["multi_image", "instruction_following"])
+def test_votes_on_other_categories_are_left_out_and_counted(release, export, tmp_path, category):
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     votes_of(copy, drawn_votes(3, count=60))
     told = (True, False, None)
     rewrite(copy, BATTLE, lambda rows: [
-        row | {"categories": row["categories"] | {"multi_image": told[number % 3]}} for number, row in enumerate(rows)
+        row | {"categories": row["categories"] | {category: told[number % 3]}} for number, row in enumerate(rows)
     ])  # fmt: skip
-    _, out = export(copy, "trl", "--category", "multi_image", held_out=0)
+    _, out = export(copy, "trl", "--category", category, held_out=0)
     assert {row["id"] for row in rows_of(out, "train")} == {f"v{number:04}" for number in range(0, 60, 3)}
     assert json.loads((out / "counts.json").read_text())["left_out"][LeftOut.OTHER_CATEGORY] == 40
 

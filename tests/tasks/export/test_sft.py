@@ -116,18 +116,20 @@ def test_one_language_by_its_code_or_name_and_an_unknown_one_is_one_clear_line(s
     assert (code, err, out.exists()) == (2, "curate: --language 'xx'. Known: English, German.\n", False)
 
 
-def test_one_category_and_an_unknown_one_is_one_clear_line(sft, release, tmp_path):
+@pytest.mark.parametrize("category", ["hard", "instruction_following"])
+def test_one_category_and_an_unknown_one_is_one_clear_line(sft, release, tmp_path, category):
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     told = (True, False, None)
     rewrite(copy, CHAT, lambda rows: [
-        row | {"categories": row["categories"] | {"hard": told[number % 3]}} for number, row in enumerate(rows)
+        row | {"categories": row["categories"] | {category: told[number % 3]}} for number, row in enumerate(rows)
     ])  # fmt: skip
-    hard = {row["conversation_id"] for row in pq.read_table(copy / CHAT).to_pylist() if row["categories"]["hard"]}
+    rows = pq.read_table(copy / CHAT).to_pylist()
+    tagged = {row["conversation_id"] for row in rows if row["categories"][category]}
     everything = {row["id"] for row in examples(sft(of=copy)[2])}
-    out = sft("--category", "hard", of=copy)[2]
-    assert {row["id"] for row in examples(out)} == everything & hard
-    assert everything & hard and everything - hard
-    assert "* Only of the category hard." in (out / "README.md").read_text()
+    out = sft("--category", category, of=copy)[2]
+    assert {row["id"] for row in examples(out)} == everything & tagged
+    assert everything & tagged and everything - tagged
+    assert f"* Only of the category {category}." in (out / "README.md").read_text()
     code, err, out = sft("--category", "difficult", of=copy)
     assert (code, out.exists()) == (2, False)
     assert err.startswith("curate: --category 'difficult'. Known: captioning, ")

@@ -19,7 +19,17 @@ from tasks.providers.production.google.vision import VisionClient, VisionFaces, 
 
 NO = json.dumps(
     dict.fromkeys(
-        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
+        (
+            "captioning",
+            "creative_writing",
+            "diagram",
+            "entity_recognition",
+            "homework",
+            "humor",
+            "ocr",
+            "instruction_following",
+        ),
+        False,
     )
 )
 USED = {

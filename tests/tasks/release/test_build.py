@@ -150,7 +150,7 @@ def test_the_manifest_lists_every_other_file_and_everything_needed_to_make_it_ag
     assert manifest.policy == json.loads(POLICY.model_dump_json())
     assert manifest.settings.keys() >= {"seed", "topics", "bench", "bootstraps"}
     assert manifest.software
-    assert manifest.layout == 11
+    assert manifest.layout == 12
     assert (manifest.first_day, manifest.last_day) == ("2024-09-18", "2024-09-23")
 
 

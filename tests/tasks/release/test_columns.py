@@ -22,8 +22,8 @@ from tests.small_store import HOSTILE_PROMPT, USER
 
 SHOWN = List({"image": Value("int32"), "character": Value("int32")})
 MESSAGES = List({"role": Value("string"), "content": Value("string"), "images": SHOWN})
-NAMES = """captioning creative_writing diagram entity_recognition hard homework humor is_code longer_query multi_image
-    ocr refusal"""
+NAMES = """captioning creative_writing diagram entity_recognition hard homework humor instruction_following
+    is_code longer_query multi_image ocr refusal"""
 CATEGORIES = dict.fromkeys(NAMES.split(), Value("bool"))
 TAXONOMY = dict.fromkeys(
     ("question_category", "question_subcategory", "image_domain", "image_subdomain"), Value("string")

@@ -196,6 +196,14 @@ def test_a_release_of_an_earlier_layout_is_whole_without_them_and_not_with_them(
     assert problems_of(own_release) == [f"{CITATION}: no release of layout {LANGUAGES_SINCE - 1} has it"]
 
 
+def test_a_release_of_the_layout_before_instruction_following_was_a_tag_is_whole_without_it(own_release):
+    files = [own_release / name for name in (CROISSANT, DATA)]
+    assert all("instruction_following" in file.read_text("utf-8") for file in files)
+    as_of_layout(own_release, 11)
+    assert not any("instruction_following" in file.read_text("utf-8") for file in files)
+    assert problems_of(own_release) == []
+
+
 def test_languages_of_the_head_are_those_of_the_rows(own_release):
     about, _ = split_card((own_release / "README.md").read_text("utf-8"))
     assert about["language"] == ["de", "en"]

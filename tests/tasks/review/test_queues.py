@@ -15,10 +15,12 @@ from flows.commands.tag_sources import sides_to_compare
 from schemas.errors import BadInput
 from schemas.items.review import Draws, QueueName, Review, Waiting
 from schemas.settings import Settings
+from schemas.tags import TAGS
 from tasks.generated_bench.items import generated_reviews, kept_items
 from tasks.judging.battles_queue import experts_of
 from tasks.report.content import reviewed_part
 from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue, alarm_labels, text_hash
+from tasks.review.tags import reviewed_tags
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store
@@ -199,7 +201,7 @@ def test_an_image_below_the_policys_threshold_is_no_finding(store):
 def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
     ada = reviewing(store, queues=queues(store, 2))
     path, fields, html = ada.page("tags")
-    assert html.count('type="checkbox"') == 7 and "checked" not in html
+    assert html.count('type="checkbox"') == len(TAGS) and "checked" not in html
     ada.client.post(path, data=fields | {"verdict": ["ocr", "humor"]})
     first = reviews_of(store).row(0, named=True)
     assert first["verdict"] == "humor ocr"  # in the order of the tags
@@ -218,6 +220,11 @@ def test_reviewed_tags_are_a_reference_for_any_tagger(store, tmp_path):
         NOON
     )
     assert sides.reference[first["item_id"]]["ocr"] is None and sides.reference[first["item_id"]]["humor"] is True
+    # Eve gave hers before the queue asked about instruction following
+    add_reviews(store, [Review(**first | {"reviewer": "Eve", "verdict": "humor", "reasons": []})])
+    assert reviewed_tags(store)[first["item_id"]]["instruction_following"] is False
+    store.replace("reviews", reviews_of(store).filter(reviewer="Eve"))
+    assert reviewed_tags(store)[first["item_id"]]["instruction_following"] is None
     for signal, of, told in (("categories", "", "people reviewed, in"), ("criteria", store.root, "categories only")):
         with pytest.raises(BadInput, match=told):
             sides_to_compare(("embedded", "reviews"), (), signal, None, 9, Settings(store=of))

