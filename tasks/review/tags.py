@@ -67,6 +67,6 @@ def reviewed_tags(store: Store) -> Spoken:
 
 
 def _agreed(tag: str, verdicts: Sequence[Mapping[str, bool]]) -> bool | None:
-    """What all say of a tag who were asked about it; None where they differ, or nobody was."""
+    """The answer of all who were asked about a tag; None where they differ, or nobody was."""
     answers = {verdict[tag] for verdict in verdicts if tag in verdict}
     return answers.pop() if len(answers) == 1 else None
