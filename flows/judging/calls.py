@@ -23,7 +23,12 @@ def answer(settings: Settings) -> None:
 
     if settings.evaluate.bench_release is not None:
         Store.open(settings.store)  # it may be new, because its logs are not needed
-    run_stages(with_bench(settings), ("flows.judging.evaluate", "answer"))
+    settings = with_bench(settings)
+    if settings.evaluate.answer_from == "captions":
+        from tasks.judging.sources import bench_of
+
+        bench_of(existing(settings.store), settings.evaluate)  # refuses before Prefect starts
+    run_stages(settings, ("flows.judging.evaluate", "answer"))
 
 
 @takes(

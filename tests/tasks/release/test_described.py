@@ -197,10 +197,10 @@ def test_a_release_of_an_earlier_layout_is_whole_without_them_and_not_with_them(
 
 
 def test_a_release_of_the_layout_before_instruction_following_was_a_tag_is_whole_without_it(own_release):
-    files = [own_release / name for name in (CROISSANT, DATA)]
-    assert all("instruction_following" in file.read_text("utf-8") for file in files)
+    columns = {own_release / CROISSANT: '"instruction_following"', own_release / DATA: "| `instruction_following` |"}
+    assert all(column in file.read_text("utf-8") for file, column in columns.items())
     as_of_layout(own_release, 11)
-    assert not any("instruction_following" in file.read_text("utf-8") for file in files)
+    assert not any(column in file.read_text("utf-8") for file, column in columns.items())
     assert problems_of(own_release) == []
 
 
