@@ -25,7 +25,6 @@ import polars as pl
 from benchmarks.privacy_quality import figure
 from benchmarks.timing import compare
 from tasks.dedup.known_images import (
-    OVERLAP_CORRELATION_MIN,
     THUMBNAIL_SIDE,
     VIEW,
     close_by_embedding,
@@ -165,7 +164,7 @@ def known(chats: _Pictures, index: _Pictures) -> set[tuple[str, str]]:
     for name, picture, _ in close.iter_rows():
         if name not in hashed:
             thumbnails = [_thumbnail(chats.images[name]), _thumbnail(index.images[picture])]
-            if lies_over(*thumbnails) >= OVERLAP_CORRELATION_MIN:
+            if lies_over(*thumbnails):
                 pairs.add((name, picture))
     return pairs
 

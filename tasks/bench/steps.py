@@ -49,6 +49,8 @@ _COMPACT = {
     "language": pl.col("language").cast(pl.Categorical),
 }
 """Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
+NAMED_MAX = 5
+"""Pictures of known benchmarks that a run names because they cannot be read; others are counted."""
 SHARE = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -62,9 +64,10 @@ def index_benchmarks(settings: Settings, providers: Providers, versions: Version
     Raises BadInput for a benchmark that cannot be read.
     """
     store, benchmarks = Store.open(settings.store), known_benchmarks(settings.known_benchmarks)
-    counts = update_index(store, benchmarks, providers, versions, settings.workers)
-    unreadable = counts["unreadable"]
-    notes = [f"{unreadable:,} pictures of known benchmarks cannot be read, and are in no index"] if unreadable else []
+    counts, unreadable = update_index(store, benchmarks, providers, versions, settings.workers)
+    notes = [f"cannot be read, so it is in no index of known benchmarks: {place}" for place in unreadable[:NAMED_MAX]]
+    if others := counts["unreadable"] - len(notes):
+        notes.append(f"pictures that cannot be read, so they are in no index of known benchmarks: {others:,}")
     return StageReport(stage="index_benchmarks", counts=counts, notes=notes)
 
 

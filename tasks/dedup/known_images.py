@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.benches.known import BenchmarkImage, ShownAs
-from schemas.policy import NearImages
+from schemas.benches.known import BenchmarkImage, KnownBounds, ShownAs
 from tasks.dedup.near_images import close_rows, near_hashes, near_images
 from tasks.storage.tables import frame_schema
 
@@ -24,19 +23,9 @@ Greys = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
 
 THUMBNAIL_SIDE = 64
-COSINE_MIN = 0.9
-"""Cosine from which two pictures are laid over each other. Of cuts of 4 % a side, 95 % have more."""
-OVERLAP_CORRELATION_MIN = 0.98
-"""Correlation from which a picture lies in another. Of 120 pictures cut by up to 6 % a side, 95 % have 0.982 and more;
-of 126 pairs with near embeddings, two of which show the same, the other 124 have at most 0.971."""
-CLOSEST_MAX = 3
-"""Pictures of the index, nearest by embedding, that one image is laid over."""
-_OVERLAP_MIN = 0.7
-_STRETCH_MAX, _SHEAR_MAX = 1.34, 0.06
+BOUNDS = KnownBounds()
+"""The bounds in force."""
 _STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 60, 1e-4)
-RADIUS = NearImages(pdq_distance_max=64)
-"""Bounds of hashes, but for colours. A picture from a screenshot is off by a pixel or two, which moves up to 60 bits of
-PDQ. Of 77,815 pairs of 395 pictures only two come near, which show the same."""
 VIEW = {"view": pl.String, "of": pl.String, "phash": pl.String, "pdq": pl.String}
 """Columns of a view: its own id, the picture or image that it is of, and its hashes."""
 _SHOWN = {"image_id": pl.String, "picture": pl.String, "pdq_distance": pl.Int32}
@@ -60,7 +49,7 @@ def shown_by_hashes(
     images: pl.DataFrame,
     index: pl.DataFrame,
     greys_of: Callable[[pl.Series], pl.DataFrame],
-    radius: NearImages = RADIUS,
+    bounds: KnownBounds = BOUNDS,
 ) -> pl.DataFrame:
     """image_id, picture and pdq_distance of each image with a view near one of the index, the closest view of each.
 
@@ -70,11 +59,11 @@ def shown_by_hashes(
     views_of_both = pl.concat([images, index]).sort("view")
     named = views_of_both.rename({"view": "image_id"})
     # Pairs of two views of the index are not looked for; those of two images are left out below.
-    pairs = near_hashes(named, radius, index["view"])
+    pairs = near_hashes(named, bounds.near, index["view"])
     is_known = [pl.col(side).is_in(index["view"].implode()) for side in ("image_a", "image_b")]
     pairs = pairs.filter(is_known[0] != is_known[1])
     ends = pl.concat([pairs["image_a"], pairs["image_b"]]).unique()
-    near = near_images(pairs, greys_of(ends).rename({"view": "image_id"}), radius)
+    near = near_images(pairs, greys_of(ends).rename({"view": "image_id"}), bounds.near)
     first_is_known = pl.col("image_a").is_in(index["view"].implode())
     # A row is a pair of views, the image's and the picture's.
     sided = near.select(
@@ -90,34 +79,36 @@ def shown_by_hashes(
 
 
 def close_by_embedding(
-    image_ids: pl.Series, vectors: Vectors, index: Iterable[tuple[pl.Series, Vectors]], cosine_min: float = COSINE_MIN
+    image_ids: pl.Series, vectors: Vectors, index: Iterable[tuple[pl.Series, Vectors]], bounds: KnownBounds = BOUNDS
 ) -> pl.DataFrame:
-    """image_id, picture and cosine of the `CLOSEST_MAX` pictures nearest to each image, from `cosine_min` on.
+    """image_id, picture and cosine of the `closest_max` pictures nearest to each image, from `cosine_min` on.
 
     `vectors`: float32 (images, dimension), unit vectors. `index`: pictures and their vectors, some at a time.
     """
     close = pl.DataFrame(schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32})
     for pictures, of_pictures in index:
-        rows, picture_rows, cosines = close_rows(vectors, of_pictures, cosine_min)
+        rows, picture_rows, cosines = close_rows(vectors, of_pictures, bounds.cosine_min)
         found = pl.DataFrame(
             {"image_id": image_ids.gather(rows), "picture": pictures.gather(picture_rows), "cosine": cosines},
             schema=close.schema,
         )
         # Only the nearest of each image stay, so that memory does not grow with the index.
         ordered = pl.concat([close, found]).sort("cosine", "picture", descending=[True, False])
-        close = ordered.group_by("image_id", maintain_order=True).head(CLOSEST_MAX)
+        close = ordered.group_by("image_id", maintain_order=True).head(bounds.closest_max)
     return close.sort("image_id", "cosine", "picture", descending=[False, True, False])
 
 
-def lies_over(first: Greys, second: Greys) -> float:
-    """Correlation, -1 to 1, of two thumbnails where they overlap, once one is stretched and moved over the other.
+def lies_over(first: Greys, second: Greys, bounds: KnownBounds = BOUNDS) -> bool:
+    """Whether two thumbnails correlate where they overlap, once one is stretched and moved over the other.
 
-    0 where no way of laying them is found, or only one that turns, shears or stretches them or leaves out 30 %.
+    False where no way of laying them is found, or only one that turns, shears or stretches them too much, or that
+    leaves out too much.
     """
-    return max(_lies_in(first, second), _lies_in(second, first))
+    correlation = max(_correlation(first, second, bounds), _correlation(second, first, bounds))
+    return correlation >= bounds.overlap_correlation_min
 
 
-def _lies_in(part: Greys, whole: Greys) -> float:
+def _correlation(part: Greys, whole: Greys, bounds: KnownBounds) -> float:
     part_levels, whole_levels = part.astype(np.float32), whole.astype(np.float32)
     moved = np.eye(2, 3, dtype=np.float32)
     everywhere = np.full(part.shape, 255, np.uint8)
@@ -130,11 +121,12 @@ def _lies_in(part: Greys, whole: Greys) -> float:
     except cv2.error:  # it says so where it does not converge
         return 0.0
     stretches, shears = (moved[0, 0], moved[1, 1]), (abs(moved[0, 1]), abs(moved[1, 0]))
-    if not 1 / _STRETCH_MAX < min(stretches) <= max(stretches) < _STRETCH_MAX or max(shears) > _SHEAR_MAX:
+    most = bounds.stretch_max
+    if not 1 / most < min(stretches) <= max(stretches) < most or max(shears) > bounds.shear_max:
         return 0.0
     laid = cv2.warpAffine(whole_levels, moved, part.shape, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
     inside = cv2.warpAffine(everywhere, moved, part.shape, flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP) > 0
-    if inside.mean() < _OVERLAP_MIN:
+    if inside.mean() < bounds.overlap_min:
         return 0.0
     part_inside, laid_inside = (cv2.GaussianBlur(each, (3, 3), 0)[inside] for each in (part_levels, laid))
     if min(float(part_inside.std()), float(laid_inside.std())) < 1:

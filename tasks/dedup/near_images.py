@@ -176,7 +176,7 @@ def update_near_images(store: Store, radius: NearImages, versions: Versions) -> 
         colours = signal_values(store, "image_colour", colour_version, ["chroma"], ends).rename(named)
         return near_images(pairs, greys, radius, colours)
 
-    key = _key(radius, f"{version} {colour_version}")
+    key = search_key(radius, f"{version} {colour_version}")
     return _update(store, "near_images", "searched_images", images["image_id"], key, find)
 
 
@@ -198,7 +198,7 @@ def update_semantic_images(
         ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
         return pairs.select(**ends, cosine="cosine").sort("image_a", "image_b")
 
-    key = _key(radius, version)
+    key = search_key(radius, version)
     counts = _update(store, "semantic_images", "searched_vectors", known["content_id"], key, find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
 
@@ -258,7 +258,7 @@ def _update(
     return {"images": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
 
 
-def _key(radius: Row | None, version: str) -> str:
+def search_key(radius: Row | None, version: str) -> str:
     """16 hex digits for what a pair depends on besides its images: radius and signal version."""
     basis = [radius.model_dump_json() if radius else "", version]
     return hashlib.blake2b("\n".join(basis).encode(), digest_size=8).hexdigest()

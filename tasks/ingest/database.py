@@ -5,8 +5,8 @@ which `read_new` reads as it reads any source: skipped while its version is the 
 whole, its rows in place of the old ones. Days are listed in the store's tables some at a time (`read_days`), so a
 database that goes away costs no more than those: the next run goes on behind them.
 
-Connections only read. Passwords come from PGPASSWORD or ~/.pgpass, which the driver reads itself, and are in no
-address, table or message.
+Every query is in a transaction that only reads. Passwords come from PGPASSWORD or ~/.pgpass, which the driver reads
+itself, and are in no address, table or message.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ class Database:
     def ask(self, query: str) -> list[Record]:
         """All records of a query. Raises DatabaseLost."""
         with _lost():
-            return [dict(record) for record in self._portal.call(self._connection.fetch, query)]
+            return [dict(record) for record in self._portal.call(_records, self._connection, query)]
 
     def stream(self, query: str, *values: Any) -> Iterator[Record]:
         """The records of a query, ROWS_AT_ONCE at a time, as they are at its beginning. Raises DatabaseLost."""
@@ -88,6 +88,11 @@ class Database:
         return columns
 
 
+async def _records(connection: asyncpg.Connection, query: str) -> Sequence[asyncpg.Record]:
+    async with connection.transaction(readonly=True):
+        return await connection.fetch(query)
+
+
 async def _cursor(connection: asyncpg.Connection, query: str, values: Sequence[Any]) -> Any:
     return await connection.cursor(query, *values)
 
@@ -106,8 +111,9 @@ def connected(address: str) -> Iterator[Database]:
 
 
 async def _connect(address: str) -> asyncpg.Connection:
-    settings = {"application_name": "curate", "default_transaction_read_only": "on", "timezone": "UTC"}
-    # Poolers between transactions know no prepared statements.
+    # Poolers refuse most other options of a start, and would leave what a session sets to the next one; between
+    # transactions they know no prepared statements.
+    settings = {"application_name": "curate", "timezone": "UTC"}
     connection = await asyncpg.connect(
         address,
         timeout=_CONNECT_SECONDS,

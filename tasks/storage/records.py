@@ -121,9 +121,10 @@ def _end_killed(store: Store) -> None:
 def _without_places(error: BaseException, settings: Settings) -> str:
     """The error's line without paths and addresses; only its class when it is none of ours."""
     text = str(error) if isinstance(error, CurateError) else type(error).__name__
-    given = {name: getattr(settings, name) for name in _PLACES - {"known_hashes", "known_benchmarks"}}
-    for name, place in (given | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
-        text = text.replace(place or "\0", name)
+    given = {name: getattr(settings, name) for name in _PLACES}
+    for name, value in (given | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
+        for place in value if isinstance(value, list) else [value]:
+            text = text.replace(place or "\0", name)
     return text
 
 

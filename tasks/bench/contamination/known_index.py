@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.benches.known import KnownPicture, KnownQuestion, KnownSource
-from tasks.bench.contamination.known_sources import KnownBenchmark
+from schemas.benches.known import KnownBounds, KnownPicture, KnownQuestion, KnownSource
+from tasks.bench.contamination.known_sources import KnownBenchmark, OutsidePicture
 from tasks.dedup.known_images import (
-    OVERLAP_CORRELATION_MIN,
+    BOUNDS,
     THUMBNAIL_SIDE,
     Greys,
     close_by_embedding,
@@ -26,6 +26,7 @@ from tasks.dedup.known_images import (
     shown_by_hashes,
     views_of,
 )
+from tasks.dedup.near_images import search_key
 from tasks.images.decode import DecodedImage, Filter, ImageRejected, decode_stored, open_image
 from tasks.images.measures import image_hashes, image_inside
 from tasks.providers import Providers
@@ -41,20 +42,26 @@ _PICTURES_A_PART = 2_000
 _EMBEDDED_AT_ONCE = 32
 
 
+class IndexUpdate(NamedTuple):
+    """What became of the index."""
+
+    counts: dict[str, int]
+    """Benchmarks, those indexed now, and of all of them pictures, questions and unreadable pictures."""
+    unreadable: list[str]
+    """Pictures that could not be read just now: benchmark, file, and reject reason."""
+
+
 def update_index(
     store: Store, benchmarks: Sequence[KnownBenchmark], providers: Providers, versions: Versions, workers: int
-) -> dict[str, int]:
-    """Measure the pictures of benchmarks whose content or versions are new; forget those that are no longer named.
-
-    Returns counts of benchmarks, of those indexed now, and of all their pictures, questions and unreadable pictures.
-    """
+) -> IndexUpdate:
+    """Measure the pictures of benchmarks whose content or versions are new; forget those that are no longer named."""
     about = {name: versions[name] for name in MEASURED_BY}
-    wanted = {each.name: _content(each, about) for each in benchmarks}
-    sources = store.read("known_sources")
+    contents = {benchmark.name: _content(benchmark, about) for benchmark in benchmarks}
+    sources, unreadable = store.read("known_sources"), list[str]()
     kept = [
-        KnownSource(**row) for row in sources.iter_rows(named=True) if wanted.get(row["benchmark"]) == row["content"]
+        KnownSource(**row) for row in sources.iter_rows(named=True) if contents.get(row["benchmark"]) == row["content"]
     ]
-    fresh = [each for each in benchmarks if each.name not in {source.benchmark for source in kept}]
+    fresh = [benchmark for benchmark in benchmarks if benchmark.name not in {source.benchmark for source in kept}]
     if fresh or len(kept) < sources.height:
         names = {source.benchmark for source in kept}
         parts = {table: _parts_of(store, table, names) for table in ("known_pictures", "known_questions")}
@@ -63,8 +70,13 @@ def update_index(
             rows = _Rows(store, benchmark, providers, workers)
             parts["known_pictures"] += rows.pictures()
             parts["known_questions"] += rows.questions()
-            counts = {"pictures": rows.picture_count, "questions": rows.question_count, "unreadable": rows.unreadable}
-            made.append(KnownSource(benchmark=benchmark.name, content=wanted[benchmark.name], **about, **counts))
+            unreadable += rows.unreadable
+            counts = {
+                "pictures": rows.picture_count,
+                "questions": rows.question_count,
+                "unreadable": len(rows.unreadable),
+            }
+            made.append(KnownSource(benchmark=benchmark.name, content=contents[benchmark.name], **about, **counts))
         store.replace("known_sources", frame_of(KnownSource, []))  # after a kill from here on, all are indexed again
         for table, names_of_parts in parts.items():
             store.list_parts(table, names_of_parts)
@@ -73,7 +85,7 @@ def update_index(
         store.replace("known_sources", frame_of(KnownSource, kept))
     counted = ("pictures", "questions", "unreadable")
     totals = {name: sum(getattr(source, name) for source in kept) for name in counted}
-    return {"benchmarks": len(kept), "indexed": len(fresh), **totals}
+    return IndexUpdate({"benchmarks": len(kept), "indexed": len(fresh), **totals}, unreadable)
 
 
 def _content(benchmark: KnownBenchmark, versions: Versions) -> str:
@@ -94,12 +106,12 @@ class _Measured(NamedTuple):
     """Columns of `KnownPicture`."""
 
 
-def _measured(content: bytes) -> _Measured | None:
-    """A picture that can be decoded; None for others."""
+def _measured(picture: OutsidePicture) -> _Measured | str:
+    """A picture that can be decoded; of others their place and the reason."""
     try:
-        image = open_image(content)
-    except ImageRejected:
-        return None
+        image = open_image(picture.content)
+    except ImageRejected as rejected:
+        return f"{picture.place} ({rejected.reason})"
     hashes, inside = image_hashes(image), image_inside(image)
     whole = {"phash": hashes.phash, "pdq": hashes.pdq, "grey": hashes.grey}
     within = {"inside_phash": inside.phash, "inside_pdq": inside.pdq, "inside_grey": inside.grey}
@@ -115,7 +127,7 @@ class _Rows:
 
     def __init__(self, store: Store, benchmark: KnownBenchmark, providers: Providers, workers: int) -> None:
         self._store, self._benchmark, self._providers, self._workers = store, benchmark, providers, workers
-        self._seen, self.unreadable, self.question_count = set[str](), 0, 0
+        self._seen, self.unreadable, self.question_count = set[str](), list[str](), 0
 
     @property
     def picture_count(self) -> int:
@@ -128,8 +140,9 @@ class _Rows:
         with progress(f"pictures of {self._benchmark.name}", self._benchmark.picture_count()) as advance:
             measured = map_ordered(_measured, self._benchmark.pictures(), self._workers)
             while pictures := list(islice(measured, _EMBEDDED_AT_ONCE)):
-                waiting += self._embedded([each for each in pictures if each is not None])
-                self.unreadable += pictures.count(None)
+                waiting += self._embedded([picture for picture in pictures if isinstance(picture, _Measured)])
+                places = [picture for picture in pictures if isinstance(picture, str)]
+                self.unreadable += [f"{self._benchmark.name}: {place}" for place in places]
                 advance(len(pictures))
                 if len(waiting) >= _PICTURES_A_PART:
                     parts.append(self._store.write_part("known_pictures", frame_of(KnownPicture, waiting)))
@@ -140,13 +153,14 @@ class _Rows:
 
     def _embedded(self, measured: Sequence[_Measured]) -> Iterator[KnownPicture]:
         """The rows of pictures that were not seen before; without a vector where the model failed."""
-        fresh = {each.image.image_id: each for each in measured if each.image.image_id not in self._seen}
+        by_id = {picture.image.image_id: picture for picture in measured}
+        fresh = {image_id: picture for image_id, picture in by_id.items() if image_id not in self._seen}
         self._seen |= fresh.keys()
         embedder = self._providers["image_embedding"]
-        vectors = embedder.embed_images([each.image for each in fresh.values()]) if fresh else []
-        for (picture, each), vector in zip(fresh.items(), vectors, strict=True):
+        vectors = embedder.embed_images([picture.image for picture in fresh.values()]) if fresh else []
+        for (image_id, picture), vector in zip(fresh.items(), vectors, strict=True):
             unit = [] if isinstance(vector, Failed) else np.asarray(vector, np.float32).tolist()
-            yield KnownPicture(benchmark=self._benchmark.name, picture=picture, vector=unit, **each.values)
+            yield KnownPicture(benchmark=self._benchmark.name, picture=image_id, vector=unit, **picture.values)
 
     def questions(self) -> list[str]:
         """The parts of `known_questions`."""
@@ -156,20 +170,23 @@ class _Rows:
         return [self._store.write_part("known_questions", frame_of(KnownQuestion, rows))] if rows else []
 
 
-def update_known_images(store: Store, versions: Versions) -> dict[str, int]:
-    """Signals of images and the index -> `known_images`. Returns counts of searched and of shown images."""
+def update_known_images(store: Store, versions: Versions, bounds: KnownBounds = BOUNDS) -> dict[str, int]:
+    """Signals of images and the index -> `known_images`. Returns counts of searched and of shown images.
+
+    An image is searched again when a signal of it that was lacking is there, and all are when index or bounds change.
+    """
     sources = store.read("known_sources", ["content"])
-    search = hashlib.blake2b("\n".join(sources["content"].sort()).encode(), digest_size=8).hexdigest()
     hashes = signal_values(store, "image_hash", versions["image_hash"], ["phash", "pdq"]) if sources.height else None
     ids = pl.Series("image_id", [], pl.String) if hashes is None else hashes["content_id"].sort().rename("image_id")
-    before, after = store.read("searched_known"), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
+    key = search_key(bounds, "\n".join(sources["content"].sort()))
+    before, after = store.read("searched_known"), _searched_with(store, ids, key, versions)
     searched_ids = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
     matches_before = store.read("known_images")
     # a row is an image that shows a picture of a benchmark; of images searched before, rows stay
     matches = matches_before.filter(pl.col("image_id").is_in(searched_ids.implode()))
     fresh = ids.filter(~ids.is_in(searched_ids.implode()))
     if hashes is not None and len(fresh):
-        new_matches = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions)
+        new_matches = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions, bounds)
         matches = pl.concat([matches, new_matches]).sort("image_id", "benchmark")
     if not (matches.equals(matches_before) and after.equals(before)):
         store.replace("searched_known", store.empty("searched_known"))  # after a kill all images are searched again
@@ -178,7 +195,18 @@ def update_known_images(store: Store, versions: Versions) -> dict[str, int]:
     return {"searched_known": len(fresh), "known_images": matches["image_id"].n_unique()}
 
 
-def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+def _searched_with(store: Store, ids: pl.Series, key: str, versions: Versions) -> pl.DataFrame:
+    """The rows of `searched_known` of all images: the key, and which of the signals beside the hashes they have."""
+    images = pl.DataFrame({"image_id": ids})
+    search = pl.lit(key)
+    for signal in ("image_inside", "image_embedding"):
+        measured = signal_values(store, signal, versions[signal], []) if len(ids) else pl.DataFrame({"content_id": ids})
+        is_measured = pl.col("image_id").is_in(measured["content_id"].implode())
+        search += pl.when(is_measured).then(pl.lit(f" {signal}")).otherwise(pl.lit(""))
+    return images.with_columns(search=search)
+
+
+def _shown(store: Store, hashes: pl.DataFrame, versions: Versions, bounds: KnownBounds) -> pl.DataFrame:
     """The rows of `known_images` of the images that `hashes` (content_id, phash, pdq) has."""
     inside = signal_values(store, "image_inside", versions["image_inside"], ["phash", "pdq"], hashes["content_id"])
     index = store.read("known_pictures", _INDEXED).unique("picture", keep="first")
@@ -188,10 +216,11 @@ def _shown(store: Store, hashes: pl.DataFrame, versions: Versions) -> pl.DataFra
         views_of(hashes, inside, _IMAGE),
         views_of(of_index, of_index_inside, _PICTURE),
         lambda wanted: _greys(store, wanted, versions),
+        bounds,
     )
     others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
     pdq = pl.concat([hashes.select("content_id", "pdq"), of_index.select("content_id", "pdq")]).unique("content_id")
-    by_embedding = _by_embedding(store, others["content_id"], versions, pdq)
+    by_embedding = _by_embedding(store, others["content_id"], versions, pdq, bounds)
     benchmarks = store.read("known_pictures", ["picture", "benchmark"]).unique()
     return known_images(by_hashes, by_embedding, benchmarks)
 
@@ -228,7 +257,9 @@ def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:
     return pl.concat(frames).filter(pl.col("view").is_in(wanted.implode())).unique("view")
 
 
-def _by_embedding(store: Store, image_ids: pl.Series, versions: Versions, pdq: pl.DataFrame) -> pl.DataFrame:
+def _by_embedding(
+    store: Store, image_ids: pl.Series, versions: Versions, pdq: pl.DataFrame, bounds: KnownBounds
+) -> pl.DataFrame:
     """image_id, picture, pdq_distance and cosine of pictures that are near by embedding and lie over the image.
 
     `pdq`: content_id and pdq of the images and of the index.
@@ -247,11 +278,11 @@ def _by_embedding(store: Store, image_ids: pl.Series, versions: Versions, pdq: p
     if has_vector.is_empty():
         return pl.DataFrame(schema=schema)
     vectors = stored.of(has_vector)
-    close = close_by_embedding(has_vector, np.stack([vectors[image_id] for image_id in has_vector]), index())
-    return _lying_over(store, close, pdq).cast(schema)  # type: ignore[arg-type]
+    close = close_by_embedding(has_vector, np.stack([vectors[image_id] for image_id in has_vector]), index(), bounds)
+    return _lying_over(store, close, pdq, bounds).cast(schema)  # type: ignore[arg-type]
 
 
-def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame) -> pl.DataFrame:
+def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame, bounds: KnownBounds) -> pl.DataFrame:
     """The pairs of `close` (image_id, picture, cosine) that lie over each other, with their pdq_distance."""
     thumbnails = dict[str, Greys]()
     wanted_ids = close.select("picture").unique()
@@ -265,7 +296,7 @@ def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame) -> pl.Data
         stored = images[image_id]
         levels_of_image = _thumbnail(decode_stored(stored.bytes, stored.format, image_id))
         for picture, cosine in zip(*in_order[image_id], strict=True):
-            if lies_over(levels_of_image, thumbnails[picture]) >= OVERLAP_CORRELATION_MIN:
+            if lies_over(levels_of_image, thumbnails[picture], bounds):
                 laid.append((image_id, picture, cosine))
     pairs = pl.DataFrame(laid, schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32}, orient="row")
     # A row is a pair with the hashes of both.

@@ -1,14 +1,15 @@
 """Reads benchmarks of others: a folder of pictures and tables, one table, or a data set of the Hub.
 
 In: what the setting `known_benchmarks` names. Out: `KnownBenchmark`, whose pictures come one at a time and whose
-questions come from the columns that such sets have. No name of a file is kept. A further kind of table is a reader of
-`check.py`; a further column of questions is a word of `QUESTION_COLUMNS`.
+questions come from the columns that such sets have. No table keeps a name of a file. A further kind of table is a
+reader of `check.py`; a further column of questions is a word of `QUESTION_COLUMNS`.
 """
 
 import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,26 +33,46 @@ _ROWS_AT_ONCE = 16
 """Rows whose pictures are in memory at once."""
 
 
+class OutsidePicture(NamedTuple):
+    """A picture of a benchmark as it lies on this machine."""
+
+    place: str
+    """Its file in the benchmark's folder, with row and column where that is a table; for messages alone."""
+    content: bytes
+    """The file; b"" for one that a table only names."""
+
+
 class KnownBenchmark(NamedTuple):
     """A benchmark on this machine."""
 
     name: str
+    folder: Path
+    """The folder of its files."""
     files: Sequence[Path]
     """The pictures and tables of a benchmark, in order."""
     digest: str
     """SHA-256 of the files' contents."""
 
-    def pictures(self) -> Iterator[bytes]:
-        """The file of each picture, also of those that cannot be decoded; b"" for one that a table only names."""
+    def pictures(self) -> Iterator[OutsidePicture]:
+        """Each picture, also those that cannot be decoded. Raises BadInput for a file that cannot be read."""
         for file in self._holding_pictures():
-            if file.suffix == ".parquet":
-                yield from _pictures_of_table(file)
-            else:
-                yield file.read_bytes()
+            place = one_line(file.relative_to(self.folder).as_posix(), 120)
+            with _readable(file):
+                if file.suffix == ".parquet":
+                    yield from _pictures_of_table(file, place)
+                else:
+                    yield OutsidePicture(place, file.read_bytes())
 
     def picture_count(self) -> int:
-        """Number of its picture files and of the rows of its Parquet files, for a progress bar."""
-        return sum(parquet_rows(file) if file.suffix == ".parquet" else 1 for file in self._holding_pictures())
+        """Number of its picture files and of the rows of its Parquet files, for a progress bar.
+
+        Raises BadInput for a broken table.
+        """
+        count = 0
+        for file in self._holding_pictures():
+            with _readable(file):
+                count += parquet_rows(file) if file.suffix == ".parquet" else 1
+        return count
 
     def _holding_pictures(self) -> list[Path]:
         suffixes = {".parquet", *_PICTURE_SUFFIXES}
@@ -62,9 +83,11 @@ class KnownBenchmark(NamedTuple):
         questions: dict[str, None] = {}
         for file in self.files:
             column = _question_column(file) if file.suffix in TABLE_SUFFIXES else None
-            for rows in read_outside(file, column) if column else ():
-                for text in (text for row in rows for text in row.texts):
-                    questions[_PICTURE_MARK.sub(" ", text).strip()] = None
+            if column is None:
+                continue
+            for rows in read_outside(file, column):
+                texts = (text for row in rows for text in row.texts)
+                questions |= dict.fromkeys(_PICTURE_MARK.sub(" ", text).strip() for text in texts)
         questions.pop("", None)
         return [*questions]
 
@@ -76,13 +99,15 @@ def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
     """
     benchmarks = []
     for name, (named, place) in named_places(given).items():
-        files = _files_of(place or _fetched(named))
+        folder = place or _fetched(named)
+        files = _files_of(folder)
         if not files:
             raise BadInput(
                 f"known_benchmarks: {named!r} holds no picture and no table; give a folder of pictures, a file of "
                 f"{', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
-        benchmarks.append(KnownBenchmark(name, files, _digest(files)))
+        root = folder.parent if folder.is_file() else folder
+        benchmarks.append(KnownBenchmark(name, root, files, _digest(files)))
     return benchmarks
 
 
@@ -128,38 +153,48 @@ def _fetched(named: str) -> Path:
 
 def _files_of(place: Path) -> list[Path]:
     suffixes = {*TABLE_SUFFIXES, *_PICTURE_SUFFIXES}
-    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
-    return [file for file in files if file.suffix.lower() in suffixes and not file.name.startswith(".")]
+    there = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    return [file for file in there if file.suffix.lower() in suffixes and not file.name.startswith(".")]
 
 
 def _digest(files: Sequence[Path]) -> str:
     """Hash of the contents, whatever the files are called."""
     digests = []
     for file in files:
-        try:
-            with file.open("rb") as stream:
-                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
-        except OSError as error:
-            raise BadInput(f"known_benchmarks: {str(file)!r} cannot be read ({error.strerror})") from None
+        with _readable(file), file.open("rb") as stream:
+            digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Raises BadInput with the file's name where what is done here cannot read it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise BadInput(
+            f"known_benchmarks: {str(file)!r} cannot be read ({reason}); mend it, or take it out of the benchmark"
+        ) from None
 
 
 def _question_column(file: Path) -> str | None:
     """The column of a table's questions; None for a table without one, such as a list of files."""
-    there = column_names(file)
-    return next((name for name in QUESTION_COLUMNS if name in there), None)
+    columns = column_names(file)
+    return next((name for name in QUESTION_COLUMNS if name in columns), None)
 
 
-def _pictures_of_table(file: Path) -> Iterator[bytes]:
-    try:
-        schema = read_parquet_schema(file)
-        columns = [field.name for field in schema if _holds_pictures(field.type)]
-        for rows in read_parquet_batches(file, columns, _ROWS_AT_ONCE) if columns else ():
-            for row in rows:
-                for column in columns:
-                    yield from _encoded(row[column])
-    except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"known_benchmarks: {str(file)!r} cannot be read ({type(error).__name__})") from None
+def _pictures_of_table(file: Path, place: str) -> Iterator[OutsidePicture]:
+    columns = [field.name for field in read_parquet_schema(file) if _holds_pictures(field.type)]
+    if not columns:
+        return
+    number = 0
+    for rows in read_parquet_batches(file, columns, _ROWS_AT_ONCE):
+        for row in rows:
+            number += 1
+            for column in columns:
+                of_column = one_line(f"{place} row {number:,}, {column}", 160)
+                yield from (OutsidePicture(of_column, content) for content in _encoded(row[column]))
 
 
 def _holds_pictures(kind: pa.DataType) -> bool:

@@ -129,8 +129,9 @@ def _wildchat(row: Row, place: Place) -> list[Row]:
         else {name: value for name, value in message.items() if name not in _WILDCHAT_FACTS}
         for message in row["conversation"]
     ]
-    people = [row.get("hashed_ip"), *(message.get("hashed_ip") for message in row["conversation"])]
-    person = next(filter(None, people), None)
+    person = row.get("hashed_ip")
+    if not person:
+        person = next(filter(None, (message.get("hashed_ip") for message in row["conversation"])), None)
     turn = row["conversation"][0].get("turn_identifier") if row["conversation"] else None
     return [
         {

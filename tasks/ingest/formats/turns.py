@@ -116,6 +116,8 @@ def turns_of(conversation: Any, of_columns: Sequence[str], of_messages: Sequence
     tool is one turn. `of_messages` are the names of pictures that parts hold, `of_columns` those of all others.
     Raises LineRejected unless user and assistant take turns, the user first.
     """
+    if not of_columns and not of_messages and (plain := _plain_turns(conversation)) is not None:
+        return plain
     names = _ImageNames(of_columns, of_messages)
     turns: list[_Turn] = []
     after_tools = False
@@ -152,6 +154,16 @@ def turns_of(conversation: Any, of_columns: Sequence[str], of_messages: Sequence
     if unplaced and turns:
         contents = _with_unplaced(turns, contents, unplaced)
     return [[turn.role, content] for turn, content in zip(turns, contents, strict=True)]
+
+
+def _plain_turns(conversation: Any) -> list[list[Any]] | None:
+    """Turns of a conversation of texts alone, as most are; None for any other, or where nobody takes turns."""
+    turns: list[list[Any]] = []
+    for message in conversation:
+        if not is_plain(message) or message["role"] != READ_ROLES[len(turns) % 2]:
+            return None
+        turns.append([message["role"], message["content"]])
+    return turns
 
 
 def _check_content(content: Any) -> None:

@@ -10,11 +10,12 @@ import pytest
 from schemas.errors import BadInput
 from schemas.settings import Settings
 from tasks.ingest import steps
-from tasks.ingest.database import database_days
+from tasks.ingest.database import DatabaseLost, connected, database_days
 from tasks.ingest.take_in import NoObserver
 from tasks.storage.tables import Store
 from tests.comparia import MODELS, comparison, new_set
 from tests.comparia_database import ACCOUNT, ADDRESS, COOKIE, VISITOR, fill, insert, model_id
+from tests.pooler import pooled
 from tests.postgres_server import PostgresServer, is_installed
 from tests.tasks.ingest.logs import ingested
 
@@ -34,7 +35,7 @@ def server():
 
 def from_database(server: PostgresServer, store: Path, **settings: object) -> Store:
     """The store after the three steps of ingest from the database."""
-    chosen = Settings(source=server.address, store=str(store), **{"workers": 1} | settings)
+    chosen = Settings(**{"source": server.address, "store": str(store), "workers": 1} | settings)
     counts = steps.read_log_lines.fn(chosen).counts
     steps.take_in_images.fn(chosen, NoObserver())
     steps.assemble.fn(chosen)
@@ -222,6 +223,22 @@ def test_worker_processes_read_what_one_process_reads(server, tmp_path):
     fill(server, rows)  # 24 days, more than are read in this process
     alone, together = (from_database(server, tmp_path / str(workers), workers=workers) for workers in (1, 2))
     assert tables(alone) == tables(together)
+
+
+def test_a_pooler_that_refuses_options_of_a_start_is_read_like_the_database(server, tmp_path):
+    fill(server, spread(new_set(comparisons=10, raw=True)))
+    with pooled(server.port) as port:
+        address = server.address.replace(str(server.port), str(port))
+        store = from_database(server, tmp_path / "pooled", source=address)
+    assert tables(store) == tables(from_database(server, tmp_path / "direct"))
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO turn VALUES (1) RETURNING id", "CREATE TABLE other (id integer)"])
+def test_a_connection_writes_nothing(server, statement):
+    server.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE turn (id integer)")
+    with connected(server.address) as database, pytest.raises(DatabaseLost, match="ReadOnlySQLTransactionError"):
+        database.ask(statement)
+    assert server.run("SELECT count(*) FROM turn") == ["0"]
 
 
 def test_an_interrupted_import_goes_on_from_its_position(server, tmp_path, monkeypatch):

@@ -14,9 +14,10 @@ import PIL.ImageOps
 import polars as pl
 import pytest
 
-from schemas.benches.known import KnownMatch, ShownAs
+from schemas.benches.known import KnownBounds, KnownMatch, ShownAs
 from schemas.errors import BadInput
 from schemas.settings import Settings
+from tasks.bench.contamination.known_index import update_known_images
 from tasks.bench.contamination.known_sources import known_benchmarks
 from tasks.bench.steps import find_known, index_benchmarks
 from tasks.images.decode import DecodedImage, open_image
@@ -261,7 +262,58 @@ def test_pictures_of_a_parquet_file_are_known(tmp_path, providers):
     assert matches["conversation_id"].to_list() == ["one", "two"]
     assert set(matches["benchmark"]) == {"published"}
     assert (arena.indexed.counts["pictures"], arena.indexed.counts["unreadable"]) == (1, 1)
-    assert arena.indexed.notes == ["1 pictures of known benchmarks cannot be read, and are in no index"]
+    (note,) = arena.indexed.notes
+    assert note.endswith(": published: published.parquet row 2, image_1 (not_an_image)")
+
+
+def test_a_picture_that_cannot_be_read_is_named_once_beside_the_others(tmp_path, providers, benchmark_folder):
+    content = (benchmark_folder / "photograph0.png").read_bytes()
+    (benchmark_folder / "half.png").write_bytes(content[: len(content) // 2])
+    (benchmark_folder / "deep").mkdir()
+    (benchmark_folder / "deep" / "empty.jpg").touch()
+    for number in range(4):
+        (benchmark_folder / f"no-picture-{number}.png").write_bytes(b"no picture")
+    arena = Arena(tmp_path, providers, {"one": ("Look", chart(0))})
+    assert arena.compare(benchmark_folder)["conversation_id"].to_list() == ["one"]
+    names = [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes]
+    assert names[:2] == ["ours: deep/empty.jpg (image_empty)", "ours: half.png (image_truncated)"]
+    assert (len(names), names[-1]) == (6, "1")
+    arena.compare(benchmark_folder)
+    assert [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes] == ["6"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
+def test_a_broken_table_ends_in_one_line_that_names_it(tmp_path, providers, benchmark_folder, suffix):
+    (benchmark_folder / f"broken{suffix}").write_bytes(b"PAR1\xff\x00no table PAR1")
+    arena = Arena(tmp_path, providers, {"one": ("Look", chart(0))})
+    with pytest.raises(BadInput, match=rf"broken\{suffix}' ") as raised:
+        arena.compare(benchmark_folder)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("lacking", ["image_inside", "image_embedding"])
+def test_an_image_is_searched_again_once_a_signal_that_it_lacked_is_there(
+    tmp_path, providers, benchmark_folder, lacking
+):
+    change = {"image_inside": "on a page", "image_embedding": "cut"}[lacking]
+    asked = {"changed": ("Look", changed(change, "photograph")), "other": ("Look", drawing(70))}
+    arena = Arena(tmp_path, providers, asked)
+    table = f"signals/{lacking}"
+    complete = arena.store.read(table)
+    (image_id,) = arena.store.read("conversations").filter(conversation_id="changed")["image_ids"].item()
+    arena.store.replace(table, complete.filter(pl.col("content_id") != image_id))
+    assert arena.compare(benchmark_folder).is_empty()
+    arena.store.replace(table, complete)
+    assert arena.compare(benchmark_folder)["conversation_id"].to_list() == ["changed"]
+    assert arena.found.counts["searched_known"] == 1
+
+
+def test_other_bounds_search_all_images_again(tmp_path, providers, benchmark_folder):
+    arena = Arena(tmp_path, providers, {"cut": ("Look", changed("cut", "photograph")), "other": ("Look", chart(50))})
+    arena.compare(benchmark_folder)
+    assert update_known_images(arena.store, arena.versions) == {"searched_known": 0, "known_images": 1}
+    strict = KnownBounds(overlap_correlation_min=1.0)
+    assert update_known_images(arena.store, arena.versions, strict) == {"searched_known": 2, "known_images": 0}
 
 
 def test_a_data_set_of_the_hub_is_fetched(tmp_path, providers, hub, monkeypatch):
