@@ -15,6 +15,7 @@ from tasks.export.sft import Example, llava_example, messages_example, without_m
 _TEXT = pa.string()
 _PARTS = pa.list_(pa.struct({"type": _TEXT, "text": _TEXT}))
 _MESSAGES = pa.list_(pa.struct({"role": _TEXT, "content": _PARTS}))
+_MESSAGES_OF_TEXTS = pa.list_(pa.struct({"role": _TEXT, "content": _TEXT}))
 _SAID = pa.struct({"from": _TEXT, "value": _TEXT})
 _STYLE = pa.struct(dict.fromkeys(("tokens", "headers", "list_items", "bold"), pa.int64()))
 ABOUT = pa.schema({
@@ -74,6 +75,16 @@ def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
     ]
 
 
+def with_texts(example: Example) -> Example:
+    """A row without images for models of texts, whose chat templates take a text as content and fail on parts."""
+    messages = {
+        name: [{**message, "content": "".join(part["text"] for part in message["content"])} for message in value]
+        for name, value in example.items()
+        if name in _OF_MESSAGES
+    }
+    return example | messages
+
+
 def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
     """The pair with a mark for each image of the history, on a line of its own."""
     example = llava_example(_shared(preference), paths)
@@ -106,6 +117,8 @@ class WrittenStyle(NamedTuple):
     takes_images: bool = True
     takes_both_bad: bool = False
     """Whether votes that both answers are bad are rows."""
+    text_columns: pa.Schema | None = None
+    """Columns of a file without images, whose rows are then `with_texts`; null where the rows stay as they are."""
 
 
 _IMAGES = pa.field("images", pa.list_(_TEXT))
@@ -115,10 +128,21 @@ def _columns(**own: pa.DataType) -> pa.Schema:
     return pa.schema([*(pa.field(name, kind) for name, kind in own.items()), _IMAGES, *ABOUT])
 
 
+_OF_PAIRS, _OF_LABELS = ("prompt", "chosen", "rejected"), ("prompt", "completion")
+_OF_MESSAGES = {*_OF_PAIRS, *_OF_LABELS}
+"""Columns of messages of TRL's styles."""
+_LABEL = {"label": pa.bool_()}
 STYLES: dict[PreferenceStyle, WrittenStyle] = {
-    PreferenceStyle.TRL: WrittenStyle(trl_rows, _columns(prompt=_MESSAGES, chosen=_MESSAGES, rejected=_MESSAGES)),
+    PreferenceStyle.TRL: WrittenStyle(
+        trl_rows,
+        _columns(**dict.fromkeys(_OF_PAIRS, _MESSAGES)),
+        text_columns=_columns(**dict.fromkeys(_OF_PAIRS, _MESSAGES_OF_TEXTS)),
+    ),
     PreferenceStyle.TRL_KTO: WrittenStyle(
-        trl_kto_rows, _columns(prompt=_MESSAGES, completion=_MESSAGES, label=pa.bool_()), takes_both_bad=True
+        trl_kto_rows,
+        _columns(**dict.fromkeys(_OF_LABELS, _MESSAGES), **_LABEL),
+        takes_both_bad=True,
+        text_columns=_columns(**dict.fromkeys(_OF_LABELS, _MESSAGES_OF_TEXTS), **_LABEL),
     ),
     PreferenceStyle.LLAMA_FACTORY: WrittenStyle(
         llama_factory_rows, _columns(conversations=pa.list_(_SAID), chosen=_SAID, rejected=_SAID)

@@ -25,7 +25,7 @@ from schemas.errors import BadInput
 from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
-from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info
+from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info, with_texts
 from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images, known_category
 from tasks.leaderboard.style_control import measured_covariates, style_differences, styleable
 from tasks.providers.embedded.refusals import DecliningWords
@@ -320,6 +320,8 @@ def _write(release: Path, folder: Path, written: WrittenStyle, splits: pl.Series
             for row in sided.filter(pl.col("split") != "").iter_rows(named=True):
                 preference = _preference(row, ratings)
                 examples = written.rows(preference, keep_images(row["images"], folder))
+                if not has_images and written.text_columns is not None:
+                    examples = [with_texts(example) for example in examples]
                 files[row["split"]].add(examples, preference.about)
                 rows[row["split"]] += len(examples)
                 advance()
@@ -369,8 +371,9 @@ class _SplitFile:
     """The file of a split: Parquet, or JSON Lines with a line of `ABOUT` for each line in a file beside it."""
 
     def __init__(self, folder: Path, split: str, written: WrittenStyle, has_images: bool) -> None:
-        names = [name for name in written.columns.names if has_images or name != IMAGES] if written.columns else []
-        self._schema = pa.schema([written.columns.field(name) for name in names]) if written.columns else None
+        columns = written.columns if has_images else written.text_columns or written.columns
+        names = [name for name in columns.names if has_images or name != IMAGES] if columns else []
+        self._schema = pa.schema([columns.field(name) for name in names]) if columns else None
         self._place, self._split = folder, split
         self._waiting = list[Example]()
         self._stack = ExitStack()

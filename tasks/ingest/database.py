@@ -220,10 +220,10 @@ def database_days(address: str, format_name: str | None) -> list[DatabaseDay]:
     name = _format_of(format_name)
     tables = _tables(name)
     with _connected_for(address) as database:
-        there = _checked_columns(database, name)
-        records = database.ask(tables.days(there))
-    query = tables.records(there)
-    return [DatabaseDay(address, name, each["day"], each["row_count"], each["version"], query) for each in records]
+        columns = _checked_columns(database, name)
+        days = database.ask(tables.days(columns))
+    query = tables.records(columns)
+    return [DatabaseDay(address, name, day["day"], day["row_count"], day["version"], query) for day in days]
 
 
 def _format_of(given: str | None) -> str:
@@ -242,17 +242,17 @@ def _connected_for(address: str) -> Iterator[Database]:
 
 def _checked_columns(database: Database, format_name: str) -> Columns:
     """The columns of a database. Raises BadInput when they are not those of the format."""
-    there = database.columns()
-    if words := misfits(_tables(format_name), there):
-        raise BadInput(f"--source is no database of {format_name}: {'; '.join(words)}{_nearest(there)}")
-    return there
+    columns = database.columns()
+    if words := misfits(_tables(format_name), columns):
+        raise BadInput(f"--source is no database of {format_name}: {'; '.join(words)}{_nearest(columns)}")
+    return columns
 
 
-def _nearest(there: Columns) -> str:
+def _nearest(columns_of_tables: Columns) -> str:
     """The format whose columns the tables have most of, in words; empty where none comes near."""
     shares = {}
     for name, shape in BUILT_IN.items():
-        columns = set[str]().union(*(there[table].keys() for table in there))
+        columns = set[str]().union(*(of_table.keys() for of_table in columns_of_tables.values()))
         share = max(len(names & columns) / len(names) for names in shape.column_sets if names)
         shares[name] = share
     nearest = max(shares, key=lambda name: shares[name])
@@ -263,7 +263,7 @@ def _nearest(there: Columns) -> str:
 
 def days_in_window(days: Sequence[DatabaseDay], since: date | None, until: date | None) -> list[DatabaseDay]:
     """The days from `since` to `until`, both included. Raises BadInput when there is none."""
-    chosen = [each for each in days if (since is None or each.day >= since) and (until is None or each.day <= until)]
+    chosen = [day for day in days if (since is None or day.day >= since) and (until is None or day.day <= until)]
     if not chosen and days:
         raise BadInput(f"no day {window_in_words(since, until)}; the database holds {days[0].day} to {days[-1].day}")
     return chosen
@@ -278,11 +278,11 @@ def read_days(
     away; what was listed before stays.
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
-    sources = {each.source for each in all_days}
+    sources = {day.source for day in all_days}
     counts = Counter[str]()
     days_done = 0
     for group in _groups(days, before):
-        files = [(each, each.format) for each in group]
+        files = [(day, day.format) for day in group]
         try:
             counts.update(read_new(store, files, None, workers, accept_shrunk, sources))
         except DatabaseLost as error:
@@ -298,9 +298,9 @@ def _groups(days: Sequence[DatabaseDay], before: Mapping[str, LogFileRead]) -> I
     """Days in order, with about ROWS_LISTED_AT_ONCE records to read in each group; one group at least."""
     group: list[DatabaseDay] = []
     rows_waiting = 0
-    for each in days:
-        group.append(each)
-        rows_waiting += 0 if is_as_read(each, before.get(each.source)) else each.row_count
+    for day in days:
+        group.append(day)
+        rows_waiting += 0 if is_as_read(day, before.get(day.source)) else day.row_count
         if rows_waiting >= ROWS_LISTED_AT_ONCE:
             yield group
             group, rows_waiting = [], 0

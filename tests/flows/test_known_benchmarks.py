@@ -12,6 +12,8 @@ import pytest
 from tasks.storage.tables import Store
 from tests.flows.conftest import Curated
 
+pytestmark = pytest.mark.timeout(1800)  # a run of its own, on a machine that may be busy
+
 
 def _released_chat(curated: Curated) -> dict:
     """A released chat with one picture that no other released row shows."""

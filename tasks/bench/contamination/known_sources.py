@@ -153,8 +153,8 @@ def _fetched(named: str) -> Path:
 
 def _files_of(place: Path) -> list[Path]:
     suffixes = {*TABLE_SUFFIXES, *_PICTURE_SUFFIXES}
-    there = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
-    return [file for file in there if file.suffix.lower() in suffixes and not file.name.startswith(".")]
+    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    return [file for file in files if file.suffix.lower() in suffixes and not file.name.startswith(".")]
 
 
 def _digest(files: Sequence[Path]) -> str:

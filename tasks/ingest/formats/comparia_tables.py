@@ -87,29 +87,29 @@ _NO_REASON_CHARACTER = re.compile(r"[^a-z0-9_]")
 _REASON_CHARACTERS_MAX = 40
 
 
-def _joins(there: Columns) -> str:
-    return _JOINS + (_JOINS_OF_MODELS if _has_names(there) else "")
+def _joins(columns: Columns) -> str:
+    return _JOINS + (_JOINS_OF_MODELS if _has_names(columns) else "")
 
 
-def _has_names(there: Columns) -> bool:
+def _has_names(columns: Columns) -> bool:
     """Whether models are numbered in a table of their own, which has their names."""
-    return {"id", "human_id"} <= there.get("llm_data", {}).keys()
+    return {"id", "human_id"} <= columns.get("llm_data", {}).keys()
 
 
-def _has_signs(there: Columns) -> bool:
+def _has_signs(columns: Columns) -> bool:
     """Whether reasons have a table with their signs."""
-    return {"key", "sign"} <= there.get("vote_tag", {}).keys()
+    return {"key", "sign"} <= columns.get("vote_tag", {}).keys()
 
 
-def _model(side: str, there: Columns) -> str:
+def _model(side: str, columns: Columns) -> str:
     """The name of a side's model, or its id where it has none."""
     model_id = f"c.llm_id_{side}::text"
-    return f"coalesce(model_{side}.human_id, {model_id})" if _has_names(there) else model_id
+    return f"coalesce(model_{side}.human_id, {model_id})" if _has_names(columns) else model_id
 
 
-def _days(there: Columns) -> str:
-    models = ", ".join(_model(side, there) for side in "ab")
-    signs = f", {_SIGNS_OF_TABLE}" if _has_signs(there) else ""
+def _days(columns: Columns) -> str:
+    models = ", ".join(_model(side, columns) for side in "ab")
+    signs = f", {_SIGNS_OF_TABLE}" if _has_signs(columns) else ""
     return f"""
     -- a row is one day: its turns, and a sum over hashes of what last wrote each record, and of names and signs
     SELECT
@@ -118,25 +118,25 @@ def _days(there: Columns) -> str:
         sum(
             hashtextextended(concat_ws(' ', t.id, c.xmin, t.xmin, u.xmin, a.xmin, b.xmin, {models}{signs}), 0)
         )::text AS version
-    {_joins(there)}
+    {_joins(columns)}
     GROUP BY 1
     ORDER BY 1
     """
 
 
-def _records(there: Columns) -> str:
+def _records(columns: Columns) -> str:
     def optional(table: str, column: str, expression: str) -> str:
-        return expression if column in there.get(table, {}) else "NULL"
+        return expression if column in columns.get(table, {}) else "NULL"
 
     messages = ",\n        ".join(
         f"{side}.content AS content_{side}, {side}.updated_at AS answered_at_{side},"
         f" {optional('llm_message', 'reasoning_content', f'{side}.reasoning_content')} AS reasoning_{side},"
         f" {optional('llm_message', 'agent_trace', f'{side}.agent_trace')} AS trace_{side},"
-        f" {_model(side, there)} AS model_{side},"
+        f" {_model(side, columns)} AS model_{side},"
         f" t.keyword_annotations_{side} AS reasons_{side}, t.custom_annotation_{side} AS comment_{side}"
         for side in "ab"
     )
-    signs = _SIGNS_OF_TABLE if _has_signs(there) else "NULL"
+    signs = _SIGNS_OF_TABLE if _has_signs(columns) else "NULL"
     return f"""
     -- a row is one turn of a comparison with its messages; those of a comparison follow each other in their order
     SELECT
@@ -148,7 +148,7 @@ def _records(there: Columns) -> str:
         {optional("user_message", "web_search_results", "u.web_search_results")} AS search_results,
         {messages},
         {signs} AS signs
-    {_joins(there)}
+    {_joins(columns)}
     WHERE c.created_at >= $1::date AND c.created_at < $2::date
     ORDER BY c.created_at, c.id, t.created_at, t.id
     """
@@ -190,19 +190,19 @@ def _messages(record: Record, side: str) -> list[dict[str, Any]]:
     results = [result.get("content") or "" for result in record["search_results"] or []]
     question = {"role": "user", "content": "\n\n".join([typed or "", *results]) if results else typed}
     messages: list[dict[str, Any]] = [question | {"user_content": typed}]
-    said: list[str] = []
+    texts_before_tool: list[str] = []
     for event in record[f"trace_{side}"] or []:
         if event.get("type") == "intermediate_content":
-            said.append(event.get("content") or "")
+            texts_before_tool.append(event.get("content") or "")
         elif event.get("type") == "tool_call":
-            text = "\n\n".join(said) or None
+            text = "\n\n".join(texts_before_tool) or None
             messages.append({"role": "assistant", "content": text, "tool_calls": [{"name": event.get("name")}]})
-            said = []
+            texts_before_tool = []
         elif event.get("type") == "tool_result":
             messages.append({"role": "tool", "content": event.get("content") or "nothing"})
     answer = record[f"content_{side}"]
     if answer is not None:
-        text = "\n\n".join([*said, answer])
+        text = "\n\n".join([*texts_before_tool, answer])
         messages.append({"role": "assistant", "content": text, "reasoning_content": record[f"reasoning_{side}"]})
     return messages
 

@@ -1,6 +1,6 @@
 """`curate export preferences`: rows that each trainer's loader takes, a split without leaks, and every vote counted.
 
-The checks of the loaders are written down here, as their code does them; the trainers are not installed.
+`trainers.py` loads what is exported, and has the checks of the trainers.
 """
 
 import json
@@ -19,6 +19,7 @@ from tasks.export.preferences import LeftOut, left_out_counts
 from tests.small_store import MODELS
 from tests.tampered_release import BATTLE, rewrite, state_rows
 from tests.tasks.export.conftest import limits
+from tests.tasks.export.trainers import TrainerError, llama_factory_takes, openai_takes, trl_takes
 
 Row = dict[str, Any]
 TYPED = "Is <image> a tag, and <|image_pad|> too?"
@@ -167,50 +168,12 @@ def parts_of(messages: list[Row]) -> Iterator[Row]:
     return (part for turn in messages for part in turn["content"])
 
 
-def trl_takes(row: Row, folder: Path, *answers: str) -> None:
-    """Checks of TRL: `prepare_multimodal_messages`, the data collator of DPO and the loaders of images."""
-    assert isinstance(row["images"], list)  # None is not []
-    assert row["prompt"][-1]["role"] == "user"
-    assert all(isinstance(turn["content"], list) for name in ("prompt", *answers) for turn in row[name])
-    shown = [part for part in parts_of(row["prompt"]) if part["type"] == "image"]
-    assert len(shown) == len(row["images"])  # else "Number of images provided"
-    assert all("image" not in part for part in parts_of(row["prompt"]))  # such a part would not be counted
-    for name in answers:
-        assert [turn["role"] for turn in row[name]] == ["assistant"]
-        assert all(part["type"] == "text" and part["text"] for part in parts_of(row[name]))
-    assert all((folder / path).is_file() for path in row["images"])
-
-
-def llama_factory_takes(row: Row, folder: Path) -> None:
-    """Checks of LLaMA-Factory: the sharegpt converter with ranking, and `_validate_messages` of its plugins."""
-    assert len(row["conversations"]) % 2 == 1
-    for place, turn in enumerate(row["conversations"]):
-        assert turn["from"] == ("human", "gpt")[place % 2]
-    assert row["chosen"]["from"] == row["rejected"]["from"] == "gpt"
-    for answer in ("chosen", "rejected"):
-        whole = [*row["conversations"], row[answer]]
-        assert sum(turn["value"].count(MARK) for turn in whole) == len(row["images"])  # else ValueError
-    assert all((folder / path).is_file() for path in row["images"])
-
-
-def openai_takes(row: Row) -> None:
-    """What OpenAI asks of a line: these keys, one assistant message each, and a user's before them."""
-    assert set(row) == {"input", "preferred_output", "non_preferred_output"}
-    assert row["input"]["messages"][-1]["role"] == "user"
-    for name in ("preferred_output", "non_preferred_output"):
-        (answer,) = row[name]
-        assert answer["role"] == "assistant"
-        assert isinstance(answer["content"], str)
-    assert {role for turn in row["input"]["messages"] for role in turn} == {"role", "content"}
-
-
 def test_trl_takes_every_pair_and_each_other_vote_is_counted_once(kinds, export):
     release, names = kinds
     printed, out = export(release, "trl")
     rows = {row["id"]: row for row in rows_of(out)}
     assert set(rows) == set(names) - set(LEFT_OUT)
-    for row in rows.values():
-        trl_takes(row, out, "chosen", "rejected")
+    assert len(trl_takes(out)) == len(rows)
     counts = json.loads((out / "counts.json").read_text())
     assert counts["left_out"] == dict(Counter(map(str, LEFT_OUT.values())))
     assert counts["votes"] == len(names) == counts["preferences"] + sum(counts["left_out"].values())
@@ -247,8 +210,7 @@ def test_llama_factory_takes_every_pair(kinds, export):
     _, out = export(kinds[0], "llama-factory")
     rows = rows_of(out)
     assert len(rows) == len(kinds[1]) - len(LEFT_OUT)
-    for row in rows:
-        llama_factory_takes(row, out)
+    assert len(llama_factory_takes(out)) == len(rows)
     info = json.loads((out / "dataset_info.json").read_text())["train"]
     assert (info["ranking"], info["formatting"]) == (True, "sharegpt")
     assert (out / info["file_name"]).is_file()
@@ -261,8 +223,8 @@ def test_llama_factory_takes_every_pair(kinds, export):
 def test_kto_has_a_row_an_answer_and_both_false_where_both_are_bad(kinds, export):
     printed, out = export(kinds[0], "trl-kto")
     rows = rows_of(out)
+    assert len(trl_takes(out)) == len(rows)
     for row in rows:
-        trl_takes(row, out, "completion")
         assert isinstance(row["label"], bool)
         assert "chosen" not in row  # TRL refuses paired rows with images
     labels = {name: sorted(row["label"] for row in rows if row["id"] == name) for name in {row["id"] for row in rows}}
@@ -274,10 +236,7 @@ def test_kto_has_a_row_an_answer_and_both_false_where_both_are_bad(kinds, export
 
 def test_openai_takes_texts_alone_and_says_how_many_it_leaves_out(kinds, export):
     printed, out = export(kinds[0], "openai")
-    rows = rows_of(out)
-    assert rows
-    for row in rows:
-        openai_takes(row)
+    assert len(openai_takes(out / "train.jsonl")) == len(rows_of(out))
     about = [json.loads(line) for line in (out / "train.about.jsonl").read_text().splitlines()]
     assert [row["id"] for row in about] == ["text", "left wins", "right wins", "several turns", "thinking"]
     assert f"{LeftOut.WITH_IMAGES.value} 7" in printed
@@ -291,17 +250,94 @@ def test_thinking_is_in_no_text(kinds, export):
         assert "secretly" not in shown
 
 
-def test_an_export_without_images_has_no_column_of_them(kinds, export):
-    """TRL takes data with such a column for vision, and refuses a model of texts then."""
-    for style in ("trl", "trl-kto", "llama-factory"):
-        _, out = export(kinds[0], style, "--text-only")
-        assert "images" not in rows_of(out)[0]
-        assert (
-            "images" not in json.dumps(json.loads((out / "dataset_info.json").read_text()))
-            if style == "llama-factory"
-            else True
-        )
-        assert all(part["type"] == "text" for row in rows_of(out) if style == "trl" for part in parts_of(row["prompt"]))
+@pytest.mark.parametrize("style", ["trl", "trl-kto"])
+def test_an_export_without_images_is_for_models_of_texts(kinds, export, style):
+    """TRL takes data with a column of images for vision, and templates of models of texts fail on parts."""
+    _, out = export(kinds[0], style, "--text-only")
+    rows = trl_takes(out)
+    assert rows
+    assert "images" not in rows[0]
+    assert {type(turn["content"]) for row in rows for turn in row["prompt"]} == {str}
+
+
+def test_llama_factory_has_no_column_of_images_without_any(kinds, export):
+    _, out = export(kinds[0], "llama-factory", "--text-only")
+    assert "images" not in llama_factory_takes(out)[0]
+    assert "images" not in (out / "dataset_info.json").read_text()
+
+
+HAZARDS = (
+    "",
+    MARK,
+    "<video>",
+    "<|image_pad|>",
+    "<audio> <image>",
+    "<<image>image>",
+    "<think>",
+    "]]>\u2028",
+    "{{ role }}",
+)
+"""What people type that a trainer or a template may take for something else."""
+
+
+def drawn_pairs(seed: int, pictures: list[Row], count: int = 40) -> dict[str, Row]:
+    """Name -> a vote that trains: images of no, one or two turns, marks that were typed, thoughts, several turns."""
+    rng, votes = random.Random(seed), {}
+    for number in range(count):
+        images = rng.sample(pictures, rng.choice((0, 0, 1, 2)))
+        turns = rng.choice((1, 1, 2, 3))
+        history = []
+        texts = [f"Question {number} {rng.choice(HAZARDS)} end" for _ in range(turns)]
+        homes = [rng.randrange(turns) for _ in images]
+        for turn, text in enumerate(texts):
+            places = sorted(rng.randrange(len(text) + 1) for home in homes if home == turn)
+            indexes = [index for index, home in enumerate(homes) if home == turn]
+            history.append(asked(text, *zip(indexes, places, strict=True)))
+            if turn < turns - 1:
+                history.append(answered(f"{rng.choice(('', '<think>hm</think>'))}Answer {rng.choice(HAZARDS[:-3])}."))
+        sides = [f"{rng.choice(('', '<think>x</think>'))}Side {side} {rng.choice(HAZARDS[:-3])}" for side in "ab"]
+        votes[f"drawn {number}"] = {
+            "images": images, "winner": rng.choice(("model_a", "model_b")),
+            **{f"conversation_{side}": [*history, answered(text)] for side, text in zip("ab", sides, strict=True)},
+        }  # fmt: skip
+    return votes
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_trainers_take_drawn_pairs(release, export, tmp_path, seed):
+    copy = Path(shutil.copytree(release, tmp_path / "1.0.0"))
+    pictures = {
+        image["path"]: image
+        for row in pl.read_parquet(copy / "battle/data/*.parquet")["images"].to_list()
+        for image in row
+    }
+    votes = drawn_pairs(seed, list(pictures.values()))
+    votes_of(copy, [columns | {"question_id": name} for name, columns in votes.items()])
+    with_images = sum(bool(vote["images"]) for vote in votes.values())
+    assert len(trl_takes(export(copy, "trl")[1])) == len(votes)
+    assert len(trl_takes(export(copy, "trl-kto")[1])) == 2 * len(votes)
+    assert len(llama_factory_takes(export(copy, "llama-factory")[1])) == len(votes)
+    assert len(openai_takes(export(copy, "openai")[1] / "train.jsonl")) == len(votes) - with_images
+
+
+BROKEN = {
+    "an image less": lambda row: row | {"images": row["images"][1:]},
+    "an image in an answer": lambda row: (
+        row | {"chosen": [{"role": "assistant", "content": row["prompt"][-1]["content"]}]}
+    ),
+    "an answer last": lambda row: row | {"prompt": [*row["prompt"], *row["chosen"]]},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_checks_of_trl_find_what_is_wrong(kinds, export, what):
+    _, out = export(kinds[0], "trl")
+    file = out / "train.parquet"
+    rows = pl.read_parquet(file)
+    wrong = [BROKEN[what](row) if row["id"] == "two images" else row for row in rows.to_dicts()]
+    pl.DataFrame(wrong, rows.schema).write_parquet(file)
+    with pytest.raises(TrainerError):
+        trl_takes(out)
 
 
 def test_margin_style_and_tags_are_those_of_the_release(release, export):

@@ -37,7 +37,7 @@ def rejects(store: Store) -> list[tuple]:
     return store.read("rejects").drop_nulls("line").select("line", "reason", "evidence").rows()
 
 
-def test_every_choice_is_the_vote_on_its_turn_and_idk_and_null_are_none(tmp_path):
+def test_every_choice_but_idk_is_the_vote_on_its_turn(tmp_path):
     rows = new_set(comparisons=30)
     stored = taken_in(tmp_path, rows).ask(VOTES)
     expected = {
@@ -72,7 +72,7 @@ def test_of_the_votes_on_turns_of_a_comparison_the_latest_is_the_battle(tmp_path
     assert dict(counted.select("battle_id", "turn").iter_rows()) == latest
 
 
-def test_each_chat_is_there_once_and_whole_in_whatever_order_its_rows_come(tmp_path):
+def test_each_chat_is_there_once_in_whatever_order_its_rows_come(tmp_path):
     rows = new_set(comparisons=20)
     shuffled = random.Random(5).sample(rows, len(rows))
     tables = []
@@ -101,7 +101,7 @@ def test_every_row_is_kept_dropped_or_rejected_once(tmp_path, seed):
     assert len(rejects(store)) == 9
 
 
-def test_what_was_typed_is_read_and_results_of_a_search_are_counted(tmp_path):
+def test_results_of_a_search_are_counted_beside_what_was_typed(tmp_path):
     rows = [
         row
         for row in new_set()
@@ -212,7 +212,7 @@ def test_each_of_the_older_sets_is_known_by_its_columns(tmp_path):
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_the_older_sets_together_give_each_chat_once_and_whole(tmp_path, order):
+def test_the_older_sets_together_give_each_chat_once(tmp_path, order):
     sets = older_sets(pairs=24)
     store = taken_in(tmp_path, *(sets[place] for place in order))
     stored = store.ask("SELECT model, num_turns FROM conversations").rows()
@@ -223,7 +223,7 @@ def test_the_older_sets_together_give_each_chat_once_and_whole(tmp_path, order):
     assert store.ask("SELECT count(*) AS n FROM line_outcomes").item() == sum(map(len, sets))
 
 
-def test_a_vote_of_the_older_set_has_its_verdict_and_what_is_said_of_each_answer(tmp_path):
+def test_a_vote_of_the_older_set_has_what_is_said_of_each_answer(tmp_path):
     votes = older_sets().votes
     rows = taken_in(tmp_path, votes).read("reactions").sort("source", "line", "side")
     told = rows.select("winner", "reasons", "comment", "turn").rows()

@@ -96,7 +96,7 @@ def test_models_have_the_names_of_their_table(server, tmp_path):
     assert set(from_database(server, tmp_path / "s").read("conversations")["model"]) == set(MODELS)
 
 
-def test_addresses_cookies_visitors_and_accounts_are_in_no_file_of_the_store(server, tmp_path):
+def test_nothing_about_people_is_in_any_file_of_the_store(server, tmp_path):
     fill(server, new_set(raw=True))
     store = from_database(server, tmp_path / "s")
     assert store.height("conversations") > 0
@@ -330,7 +330,7 @@ def test_an_address_that_cannot_be_used_is_one_line_without_its_password(address
     assert "geheim" not in str(told.value)
 
 
-def test_a_database_and_logs_together_are_refused():
+def test_a_database_beside_logs_is_refused():
     with pytest.raises(BadInput, match="both given"):
         Settings(source="postgresql://127.0.0.1/x", logs="logs", store="s")
 

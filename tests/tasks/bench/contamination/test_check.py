@@ -91,7 +91,7 @@ def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_sp
     assert _check(bench, path)[0] == []
 
 
-def test_rows_are_read_some_at_a_time_and_keep_their_numbers(bench, tmp_path, monkeypatch):
+def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.bench.contamination.check.ROWS_AT_ONCE", 7)
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(json.dumps({"text": LONG if n % 10 == 0 else f"row {n}"}) for n in range(1, 41)))
@@ -168,7 +168,7 @@ def test_a_prompt_is_not_found_in_a_text_that_says_something_else(text):
     assert _found([QUESTION], [text]) == {}
 
 
-def test_prompts_are_found_by_words_of_any_script_and_as_they_stand_without_any():
+def test_prompts_are_found_by_words_of_any_script_or_as_they_stand():
     short = "What is in this picture?"
     assert _found([short], ["what is in this picture", f"{short} {QUESTION}"]) == {(0, 0): ("normalised", 1.0)}
     assert _found(["???", "!"], ["???", "…", ""]) == {(0, 0): ("exact", 1.0)}

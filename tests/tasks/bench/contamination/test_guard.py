@@ -57,7 +57,7 @@ def alike_store(folder, text, image, hidden=False, turned=False):
 
 
 @pytest.mark.parametrize("what", ALIKE)
-def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
+def test_a_prompt_alike_is_only_in_marked_battles(tmp_path, what):
     rows = gathered_rows(alike_store(tmp_path, *ALIKE[what])).rows
     assert rows["chat"].is_empty()
     assert rows["battle"]["in_bench"].to_list() == [True]
@@ -100,7 +100,7 @@ def test_another_prompt_is_in_chat(tmp_path, what):
 
 
 @pytest.mark.parametrize("what", ALIKE)
-def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
+def test_nothing_has_a_hidden_prompt_or_one_alike(tmp_path, what):
     rows = gathered_rows(alike_store(tmp_path, *ALIKE[what], hidden=True)).rows
     assert all(frame.is_empty() for frame in rows.values())
 
