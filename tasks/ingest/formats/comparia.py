@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, RowExcluded, battle, without_vote
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, RowExcluded, battle, without_vote
 from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.log_line import Place
@@ -172,22 +172,33 @@ def _is_true(value: Any) -> bool:
     raise ValueError("neither true nor false")
 
 
+_TEXT, _LIST, _FACT = frozenset({ColumnKind.TEXT}), frozenset({ColumnKind.LIST}), frozenset({ColumnKind.OTHER})
 _OF_TURNS = FormatAdapter(
     "comparia",
     frozenset({"comparison_id", "turn", "choice", "model_a", "model_b", "full_conversation_a", "full_conversation_b"}),
     _turn_row,
     other_columns=frozenset({"response_a", "response_b"}),
+    kinds={
+        **dict.fromkeys(("comparison_id", "choice", "model_a", "model_b"), _TEXT),
+        **dict.fromkeys(("full_conversation_a", "full_conversation_b"), _LIST),
+        "turn": _FACT,
+    },
     about="compar:IA's set of a row a turn, also the raw one",
     lacks=("images", "users"),
     database=COMPARIA_TABLES,
 )
 _PAIR_COLUMNS = frozenset({"conversation_pair_id", "conversation_a", "conversation_b", "model_a_name", "model_b_name"})
+_PAIR_KINDS = {
+    **dict.fromkeys(("conversation_a", "conversation_b"), _LIST | _TEXT),
+    **dict.fromkeys(("model_a_name", "model_b_name"), _TEXT),
+}
 COMPARIA_SETS = (
     _OF_TURNS,
     FormatAdapter(
         "comparia-conversations",
         _PAIR_COLUMNS,
         _pair_row,
+        kinds=_PAIR_KINDS,
         about="compar:IA's older set of conversations: two chats a row",
         lacks=("votes", "images"),
     ),
@@ -195,6 +206,7 @@ COMPARIA_SETS = (
         "comparia-votes",
         _PAIR_COLUMNS | {"chosen_model_name", "both_equal"},
         _vote_row,
+        kinds={**_PAIR_KINDS, "chosen_model_name": _TEXT, "both_equal": _FACT},
         about="compar:IA's older set of votes, with reasons and comments",
         lacks=("images",),
     ),
@@ -204,6 +216,7 @@ COMPARIA_SETS = (
         _reaction_row,
         # Both talks so far stand in the row, and their parts are counted in the other sets.
         other_columns=frozenset({"conversation_a", "conversation_b"}),
+        kinds={**_PAIR_KINDS, **dict.fromkeys(("msg_index", "liked", "disliked"), _FACT)},
         about="compar:IA's older set of reactions to single answers",
         lacks=("votes", "images"),
     ),

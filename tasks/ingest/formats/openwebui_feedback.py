@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
@@ -224,6 +224,7 @@ OPENWEBUI_FEEDBACK = FormatAdapter(
     _images,
     ("type", "data", "meta", "snapshot"),
     other_columns=frozenset({"snapshot"}),
+    kinds=dict.fromkeys(("data", "meta", "snapshot"), frozenset({ColumnKind.OBJECT})),
     about="feedback exported from Open WebUI: rated answers, and battles where another model answered beside",
 )
 """The snapshot has other ways through the chat, too. So its parts are not counted: `_message` rejects what it cannot

@@ -293,3 +293,24 @@ def test_every_mark_of_an_older_raw_row_alone_excludes_it(tmp_path, which, name)
     store = taken_in(tmp_path, [clean, raw])
     assert rejects(store) == [(2, "excluded_by_source", f"by {name}")]
     assert set(store.read("sightings")["line"]) == {1}
+
+
+OTHER_TYPES = {
+    "comparia": ({"full_conversation_b": "a text", "turn": "0"}, "full_conversation_b is text in place of list"),
+    "comparia-conversations": ({"conversation_a": 1}, "conversation_a is number, time or truth value in place of list"),
+    "comparia-votes": ({"both_equal": "no"}, "both_equal is text in place of number, time or truth value"),
+    "comparia-reactions": ({"msg_index": [3]}, "msg_index is list in place of number, time or truth value"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_a_column_of_another_type_is_one_line_that_names_it(tmp_path, name):
+    change, words = OTHER_TYPES[name]
+    older = older_sets(pairs=4)
+    rows = {
+        "comparia": new_set(comparisons=2), "comparia-conversations": older.conversations,
+        "comparia-votes": older.votes, "comparia-reactions": older.reactions,
+    }[name]  # fmt: skip
+    with pytest.raises(BadInput, match=f"has the columns of {name}, but .*{words}") as raised:
+        taken_in(tmp_path, [row | change for row in rows])
+    assert "\n" not in str(raised.value)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.errors import BadInput
 from tasks.ingest.log_files import source_files
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
@@ -164,3 +165,9 @@ def test_a_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, 
     found = rejects(taken_in(tmp_path, [one("alone", 4), row]))
     assert [(line, why) for line, why, _ in found] == [(2, reason)]
     assert evidence in found[0][2]
+
+
+@pytest.mark.parametrize("column", ["data", "meta", "snapshot"])
+def test_a_column_of_another_type_is_one_line_that_names_it(tmp_path, column):
+    with pytest.raises(BadInput, match=f"openwebui-feedback, but {column} is text in place of object"):
+        taken_in(tmp_path, [row | {column: "a text"} for row in feedbacks(count=4)])
