@@ -262,7 +262,7 @@ OLDER_CONTRADICTIONS = {
     "an index of a question": (_reaction(msg_index=0), "bad_reaction", "that of no answer"),
     "another talk": (_reaction(refers_to_conv_id="f" * 32), "bad_reaction", "refers to neither talk"),
     "liked and disliked": (_reaction(liked=True, disliked=True), "bad_reaction", "both liked and disliked"),
-    "a word for a button": (_reaction(liked="yes"), "unexpected_row", "ValueError"),
+    "a number for a button": (_reaction(liked=2), "unexpected_row", "ValueError"),
     "a third model": ([older_sets().votes[0] | {"chosen_model_name": "z"}], "unknown_winner", "not one of the two"),
     "equal and chosen": ([older_sets().votes[0] | {"both_equal": True}], "unknown_winner", "and one is chosen"),
 }
