@@ -11,7 +11,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,11 @@ from tasks.ingest.quarantine import name_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
 from tasks.storage.arrow_files import open_arrow
 
-_NAME = re.compile(r"(?:vision-(?:tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
+_ROTATED = r"\.(?P<number>\d{1,3})|[-.](?P<rotated>\d{4}-?\d{2}-?\d{2})"
+"""What rotations put behind a log's first name: a number, of which the lowest is the newest, or a day."""
+_NAME = re.compile(
+    rf"(?P<first>(?:vision-(?:tmp|csam)-)?(?P<day>\d{{4}}-\d{{2}}-\d{{2}})-conv\.jsonl?)(?:{_ROTATED})?(?:\.gz|\.zst)?"
+)
 _HOLDS_LINES = re.compile(r"(?i).*\.(?:jsonl?|ndjson|log)\b.*")
 """Names of files that are read as logs when they are flagged, whatever else they are called."""
 _COMPRESSED = (".gz", ".zst")
@@ -100,7 +104,10 @@ class LogFile:
 
     path: Path
     source: str
-    """Path relative to the log folder, with forward slashes and without .gz or .zst: rotating renames nothing."""
+    """Path relative to the log folder, with forward slashes and without .gz or .zst.
+
+    A rotated file has its first name, unless a newer one has it: rotating renames nothing.
+    """
     day: date | None
     """The server's local date in the file's name; null in other formats, and in flagged files with other names."""
     csam: bool
@@ -186,7 +193,26 @@ def arena_logs(folder: Path) -> list[LogFile]:
     by_source: dict[str, LogFile] = {}
     for file in sorted(_found(folder), key=lambda file: file.path):
         by_source.setdefault(file.source, file)  # in name order, so the file comes before its compressed copy
+    rotated = sorted((file for file in by_source.values() if first_name(file.source) != file.source), key=_rotated_ago)
+    for file in rotated:  # the newest first
+        if (first := first_name(file.source)) not in by_source:
+            by_source[first] = replace(by_source.pop(file.source), source=first)
     return [by_source[source] for source in sorted(by_source)]
+
+
+def first_name(source: str) -> str:
+    """The name of a log before it was rotated; other names as they are."""
+    folder, slash, name = source.rpartition("/")
+    match = _NAME.fullmatch(name)
+    return f"{folder}{slash}{match['first']}" if match else source
+
+
+def _rotated_ago(file: LogFile) -> tuple[int, str]:
+    """Orders files that were rotated: the lowest number first, else the last day."""
+    match = _NAME.fullmatch(Path(file.source).name)
+    assert match is not None
+    day = (match["rotated"] or "").replace("-", "")
+    return int(match["number"] or 0) - int(day or 0), file.source
 
 
 def _found(folder: Path) -> Iterator[LogFile]:

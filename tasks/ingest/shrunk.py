@@ -16,6 +16,7 @@ import polars as pl
 
 from schemas.errors import LogsHeld
 from schemas.items.conversation import UNDATED_BEFORE, RecordType, ShrunkFile
+from tasks.ingest.log_files import first_name
 from tasks.storage.parts import ROWS, parts_with
 from tasks.storage.tables import Store
 
@@ -102,9 +103,11 @@ def note_shrunk(
 
 
 def is_log_there(logs: Path, source: str) -> bool:
-    """Whether a log file is in its folder, packed or not."""
-    folder = logs if logs.is_dir() else logs.parent
-    return any((folder / f"{source}{suffix}").exists() for suffix in ("", ".gz", ".zst"))
+    """Whether a log file is in its folder, packed or rotated or not."""
+    path = (logs if logs.is_dir() else logs.parent) / source
+    if any(path.with_name(f"{path.name}{suffix}").exists() for suffix in ("", ".gz", ".zst")):
+        return True
+    return path.parent.is_dir() and any(first_name(other.name) == path.name for other in path.parent.iterdir())
 
 
 def shrunk_files(store: Store) -> list[ShrunkFile]:

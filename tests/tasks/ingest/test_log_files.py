@@ -3,6 +3,7 @@
 import os
 import random
 from datetime import date
+from itertools import pairwise
 
 import pytest
 import zstandard
@@ -11,7 +12,8 @@ from schemas.errors import BadInput
 from tasks.ingest import log_files as module
 from tasks.ingest.image_files import image_folders, linked_images
 from tasks.ingest.log_files import lines, log_files
-from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
+from tasks.ingest.shrunk import shrunk_files
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, rejected, write
 
 NAMES = [
     "2024-03-11-conv.json", "vision-tmp-2024-06-20-conv.json", "vision-csam-2024-06-20-conv.json",
@@ -76,6 +78,59 @@ def test_a_log_that_was_rotated_into_an_archive_is_not_read_as_a_second_one(tmp_
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert store.read("conversations").equals(before)
     assert rejected(store) == {(DAY, 2): "not_json"}
+
+
+ROTATED = [".1", ".12", "-20240621", "-2024-06-21", ".2024-06-21", ".1.gz", "-20240621.zst"]
+
+
+@pytest.mark.parametrize("suffix", ROTATED)
+def test_a_log_that_was_rotated_before_any_run_read_it_is_read_once_under_its_first_name(tmp_path, suffix):
+    write(tmp_path / "logs", f"{DAY}{suffix}", chat("a"), b"{")
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert store.read("conversations").height == 1
+    assert rejected(store) == {(DAY, 2): "not_json"}
+
+
+@pytest.mark.parametrize("suffix", ROTATED)
+def test_a_log_that_is_rotated_after_a_run_read_it_changes_nothing(tmp_path, suffix):
+    plain = write(tmp_path / "logs", DAY, chat("a"), b"{")
+    before = ingested(tmp_path / "logs", tmp_path / "store").read("sightings")
+    plain.unlink()
+    write(tmp_path / "logs", f"{DAY}{suffix}", chat("a"), b"{")
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert store.read("sightings").sort("line").equals(before.sort("line"))
+    assert rejected(store) == {(DAY, 2): "not_json"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rotations_with_a_new_file_of_the_first_name_lose_and_hold_nothing(tmp_path, seed):
+    draw = random.Random(seed)
+    logs, names = tmp_path / "logs", [f"{DAY}.{number}" for number in (4, 3, 2, 1)] + [DAY]
+    written = set[str]()
+    for night in range(4):
+        for older, newer in pairwise(names):
+            if (logs / newer).exists():
+                (logs / newer).replace(logs / older)
+        new = [f"c{night}-{number}" for number in range(draw.randint(1, 3))]
+        write(logs, DAY, *map(chat, new))
+        written |= {conv_id(name) for name in new}
+        if draw.random() < 0.6 or night == 3:
+            store = ingested(logs, tmp_path / "store")
+            assert {*store.read("conversations")["conversation_id"]} == written
+            assert shrunk_files(store) == []
+
+
+def test_of_rotated_files_the_newest_has_the_first_name(tmp_path):
+    for suffix in (".10", ".2", ".3.gz"):
+        write(tmp_path, DAY + suffix, {})
+    assert {file.path.name: file.source for file in log_files(tmp_path)} == {
+        f"{DAY}.2": DAY, f"{DAY}.10": f"{DAY}.10", f"{DAY}.3.gz": f"{DAY}.3"
+    }  # fmt: skip
+    for suffix in ("-20240622", "-20240623"):
+        write(tmp_path, "2024-06-21-conv.json" + suffix, {})
+    assert [file.source for file in log_files(tmp_path, since=date(2024, 6, 21))] == [
+        "2024-06-21-conv.json", "2024-06-21-conv.json-20240622"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
