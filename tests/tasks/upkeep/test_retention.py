@@ -1,6 +1,7 @@
 """Releases are thinned to the last of each day and month; what was published stays, and `curate status` says why."""
 
 import json
+import os
 import random
 from datetime import UTC, date, datetime, timedelta
 
@@ -81,6 +82,45 @@ def test_the_last_of_each_day_of_a_month_and_of_each_month_stay_and_what_was_pub
     with_data = {path.split("/")[-4] for path in store.fs.glob(store.at("releases/*/chat/data/*.parquet"))}
     assert with_data == stay
     assert all(store.read_bytes(f"releases/{version}/manifest.json") for version, _, _ in nights)
+
+
+def test_four_hundred_days_of_nights_that_remove_leave_what_one_removal_would(store):
+    """Nights remove as they go, also their own run records; releases are published, and days are made again later."""
+    draw = random.Random(66)
+    last_of_day, made, published = dict[date, str](), dict[str, tuple[date, datetime]](), set[str]()
+    for ago in range(400, 0, -1):
+        night = NOW - timedelta(days=ago)
+        for attempt in range(draw.choice([0, 1, 1, 1, 2])):
+            day = night.date() - timedelta(days=draw.choice([1, 1, 1, 1, 5, 20]))
+            attempts = sum(released == day for released, _ in made.values())
+            version = f"{day:%Y.%m.%d}" + (f"-attempt{attempts + 1}" if attempts else "")
+            made[version] = (day, night + timedelta(hours=attempt))
+            last_of_day[day] = version
+            _release(store, version, made[version][1])
+            stamp = made[version][1].timestamp()
+            os.utime(store.at(f"releases/{version}/manifest.json"), (stamp, stamp))
+        if made and draw.random() < 0.02:
+            version = draw.choice([version for version in made if version not in _withdrawn(store)])
+            published.add(version)
+            _publish(store, version)
+        if ago % 20 == 1:
+            goes = removable(store, _settings(runs_days=45), night + timedelta(hours=5))
+            remove(store, goes)
+            assert not published & _withdrawn(store)
+    # the last release of the last day of each month
+    last_of_month = {day.replace(day=1): last_of_day[day] for day in sorted(last_of_day)}
+    young = {version for version in last_of_day.values() if made[version][1] > NOW - timedelta(days=DAILY_DAYS)}
+    stay = published | young | {*last_of_month.values()} | {[*made][-1]}
+    remove(store, removable(store, _settings(), NOW))
+    assert {*made} - _withdrawn(store) == stay
+    assert len(published) > 2 < len({version for version in published if made[version][1] < NOW - timedelta(days=99)})
+    newest = release_days(store, _settings(), NOW)[0]
+    assert newest.release == last_of_day[max(last_of_day)]
+
+
+def _withdrawn(store: Store) -> set[str]:
+    """Versions whose data is gone."""
+    return {path.split("/")[-2] for path in store.fs.glob(store.at("releases/*/withdrawn.json"))}
 
 
 def test_ten_years_of_nights_leave_a_release_a_month_and_keep_releases_keeps_more(store):
