@@ -10,6 +10,12 @@ docker | kubernetes) set -- --base-job-template "deploy/pools/$pool.json" ;;
 esac
 export PREFECT_WORKER_WEBSERVER_HOST="${PREFECT_WORKER_WEBSERVER_HOST:-127.0.0.1}" # where /health answers
 export PREFECT_WORKER_WEBSERVER_PORT="${PREFECT_WORKER_WEBSERVER_PORT:-4201}"
+python3 -c 'import os, socket
+socket.create_server((os.environ["PREFECT_WORKER_WEBSERVER_HOST"], int(os.environ["PREFECT_WORKER_WEBSERVER_PORT"])))
+' 2>/dev/null || {
+  echo "nothing can listen on $PREFECT_WORKER_WEBSERVER_HOST:$PREFECT_WORKER_WEBSERVER_PORT, where perhaps another" \
+    "worker does; give this one a port of its own for /health: PREFECT_WORKER_WEBSERVER_PORT=4202" >&2 && exit 2
+}
 [ -z "${CURATE_AUDIT:-}" ] || mkdir -p "$CURATE_AUDIT" # a volume of the explorer, whose folder would else be root's
 if made=$(prefect work-pool inspect curation --output json 2>/dev/null); then
   case "$made" in

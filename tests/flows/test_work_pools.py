@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -28,6 +29,7 @@ from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 POOLS = ROOT / "deploy" / "pools"
+WORKER = ROOT / "deploy" / "worker.sh"
 BIN = Path(sys.executable).parent
 
 
@@ -98,13 +100,22 @@ def test_without_a_card_none_is_asked_for(job_of):
 
 def test_a_wrong_name_of_a_pool_is_one_line():
     done = subprocess.run(
-        [ROOT / "deploy" / "worker.sh"],
+        [WORKER],
         env=os.environ | {"CURATE_POOL": "podman"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (2, "CURATE_POOL is 'podman'; use process, docker or kubernetes\n")
+
+
+def test_a_second_worker_whose_port_of_health_is_taken_is_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PREFECT_WORKER_WEBSERVER_PORT": str(port)}
+        done = subprocess.run([WORKER], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"127.0.0.1:{port}" in done.stderr and "PREFECT_WORKER_WEBSERVER_PORT=" in done.stderr
 
 
 @pytest.fixture
@@ -131,7 +142,7 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
         }
         with (tmp_path / "worker.log").open("w") as log:
             worker = subprocess.Popen(
-                [ROOT / "deploy" / "worker.sh"],
+                [WORKER],
                 cwd=ROOT,
                 env=environment,
                 stdout=log,
