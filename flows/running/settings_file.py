@@ -93,7 +93,7 @@ def in_force(settings: Settings) -> Settings:
     """The settings of a run: what is given, else what its file says; and the providers that `models` stands for."""
     values = settings.model_dump(exclude_unset=True)
     if settings.config is not None:
-        values = merged(read(Path(settings.config)), values)
+        values = with_store(merged(read(Path(settings.config)), values))
         if not values.get("store"):
             raise BadInput(f"settings file {settings.config!r} names no store, and none is given; add the key store")
     return Settings(**with_models(values))
@@ -107,7 +107,7 @@ def deployed() -> dict[str, str]:
     """
     path = found(None, None) or Path(NAME)
     try:
-        missing = keys_without_value(read(path), ("logs", "store"))
+        missing = keys_without_value(with_store(read(path)), ("logs", "store"))
         if missing:
             raise BadInput(f"settings file {str(path)!r}: {' and '.join(missing)} must be given for a deployment")
     except CurateError as error:

@@ -94,6 +94,24 @@ def test_the_store_of_a_file_wins_over_the_variable_and_status_and_deployments_k
     assert (code, out) == (2, "") and "elsewhere" in err
 
 
+def test_a_file_without_a_store_is_deployed_and_run_with_that_of_the_variable(here, monkeypatch):
+    (here / "curate.yaml").write_text("logs: logs\n")
+    with pytest.raises(SystemExit, match="store must be given"):
+        deployed()
+    monkeypatch.setenv("CURATE_STORE", str(here / "shop" / "store"))
+    config = deployed()["config"]
+    assert in_force(Settings(config=config)).store == str(here / "shop" / "store")
+
+
+def test_the_line_about_a_missing_file_of_the_variable_names_the_command_that_writes_it(here, curate, monkeypatch):
+    monkeypatch.setenv("CURATE_CONFIG", str(here / "etc" / "mine.yaml"))
+    code, _, err = curate("doctor")
+    assert (code, "`curate init` writes one" in err) == (2, True)
+    assert curate("init")[0] == 0
+    assert (here / "etc" / "mine.yaml").is_file() and not (here / "curate.yaml").exists()
+    assert Path(_settings().logs or "").resolve() == here / "logs"
+
+
 def test_an_option_wins_over_the_file_also_with_the_value_of_the_default(here):
     (here / "curate.yaml").write_text(
         "store: s\nseed: 7\npolicy: redact\nproviders: {nsfw: x}\nbench: {size: 9, language: null}\n"

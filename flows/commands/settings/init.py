@@ -35,12 +35,18 @@ def init(
     ] = None,
     logs: Annotated[str, option("logs")] = "logs",
     store: Annotated[str, option("store")] = "store",
-    config: Annotated[str, typer.Option("--config", metavar="FILE", help="File to write.")] = NAME,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="FILE", help="File to write.", show_default="that of CURATE_CONFIG, else curate.yaml"
+        ),
+    ] = None,
 ) -> None:
     """Write a commented settings file: places, policy, models, budget, topics, benchmark and all else that can be set.
 
     What is found here decides what it proposes: a GPU, weights in folders, a server, keys of vendors.
     """
+    config = config or os.environ.get("CURATE_CONFIG") or NAME
     path = Path(config)
     if path.exists():
         raise BadInput(f"{config!r} is there already; edit it, or give another --config FILE")
