@@ -63,14 +63,19 @@ class CheckedFlow(prefect.Flow[P, R]):
 
 
 class OneLine(logging.Filter):
-    """Logs an error of ours, such as a missing key, as its line; Prefect would log the traceback of a task."""
+    """Logs an error of ours, such as a missing key, as its line, once; Prefect would log the traceback of a task."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace message and traceback. Every record passes."""
+        """Replace message and traceback; of the last state of a failed flow run its name stays. Every record passes."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, CurateError):
             record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
+        elif record.name == "prefect.flow_runs" and (state := _FAILED_IN.match(str(record.msg))):
+            record.msg = state[1]  # the error follows, as a record of its own
         return True
+
+
+_FAILED_IN = re.compile(r"(Finished in state [\w ]+)\(.*type=FAILED\)$", re.DOTALL)
 
 
 for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
