@@ -51,6 +51,8 @@ class Use(Row):
 
     calls: int = 0
     """Requests that were sent."""
+    calls_unpriced: int = 0
+    """Of these, requests whose price the price file does not have; they count as nothing in US dollars."""
     units: int = 0
     """Billed units: one feature of one image."""
     input_tokens: int = 0
@@ -61,6 +63,8 @@ class Use(Row):
     """Price of the counted usage, in US dollars."""
     usd_unconfirmed: float = 0.0
     """Upper bound of the cost of calls without a usage report (timed out, cut off, malformed), in US dollars."""
+    usd_settled: float = 0.0
+    """Part of `usd_unconfirmed` of an earlier run of the same month whose price is known now, in US dollars."""
 
     def plus(self, other: "Use") -> "Use":
         """The sum of both."""

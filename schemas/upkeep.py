@@ -144,6 +144,8 @@ class MonthCost(Row):
     """Name in the price file."""
     requests: int
     """Requests that were sent."""
+    requests_unpriced: int
+    """Of these, requests whose price the price file does not have; they count as nothing in US dollars."""
     usd: float
     """Price of the counted use, in US dollars."""
     usd_unconfirmed: float

@@ -220,4 +220,5 @@ def _counts(report: StageReport) -> list[str]:
 def _in_money(service: str, use: Use) -> str:
     counted = f"{use.units:,} units" if use.units else f"{use.input_tokens:,} + {use.output_tokens:,} tokens"
     unconfirmed = f" (+ at most ${use.usd_unconfirmed:.4f} unconfirmed)" if use.usd_unconfirmed else ""
-    return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}"
+    unpriced = f", {use.calls_unpriced:,} without a price: give --prices FILE" if use.calls_unpriced else ""
+    return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}{unpriced}"

@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -49,20 +50,26 @@ def covers(provider: str, service: str) -> bool:
 
 
 class Bill(AbstractContextManager["Bill"]):
-    """The cost of one running call. Closed without `settle`, it counts as its reserved price, unconfirmed."""
+    """The cost of one running call. Closed without `settle`, it counts as its reserved price, unconfirmed.
 
-    def __init__(self, ledger: "Ledger", service: str, most_usd: float) -> None:
-        self._ledger, self._service, self._most_usd = ledger, service, most_usd
-        self._use = Use(calls=1, usd_unconfirmed=most_usd)
+    One that an earlier run has counted at `counted_usd` stays so without `settle`, and replaces that with it.
+    """
+
+    def __init__(self, ledger: "Ledger", service: str, most_usd: float, counted_usd: float = 0.0) -> None:
+        self._ledger, self._service, self._counted_usd = ledger, service, counted_usd
+        self.most_usd = most_usd
+        """US dollars that are reserved for it."""
+        self._use = Use() if counted_usd else Use(calls=1, usd_unconfirmed=most_usd)
 
     def settle(self, use: Use) -> None:
         """The use that the service reported."""
-        self._use = use
+        counted = {"calls": 0, "usd_settled": self._counted_usd} if self._counted_usd else {}
+        self._use = use.model_copy(update=counted)
 
     def settle_units(self, units: int) -> None:
         """One call that is billed by so many units, at the price file's price."""
-        usd = units * (self._ledger.prices.unit_usd(self._service) or 0.0)
-        self.settle(Use(calls=1, units=units, usd=usd))
+        usd = self._ledger.prices.unit_usd(self._service)
+        self.settle(Use(calls=1, calls_unpriced=int(usd is None), units=units, usd=units * (usd or 0.0)))
 
     def settle_tokens(self, input_tokens: int | None, output_tokens: int | None, *, batch: bool = False) -> None:
         """One call with the tokens that the service counted; without both counts it stays unconfirmed."""
@@ -70,14 +77,15 @@ class Bill(AbstractContextManager["Bill"]):
             return
         price = self._ledger.prices.tokens(self._service)
         usd = (price.batch_usd if batch else price.usd)(input_tokens, output_tokens) if price else 0.0
-        self.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
+        counted = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        self.settle(Use(calls=1, calls_unpriced=int(price is None), usd=usd, **counted))
 
     def nothing(self) -> None:
         """The service rejected the call, so it costs nothing."""
-        self._use = Use(calls=1)
+        self.settle(Use(calls=1))
 
     def __exit__(self, *_: object) -> None:
-        self._ledger.close(self._service, self._most_usd, self._use)
+        self._ledger.close(self._service, self.most_usd, self._use)
 
 
 class Ledger:
@@ -85,6 +93,7 @@ class Ledger:
 
     def __init__(self, prices: Prices, budget_usd: float | None = None) -> None:
         self.prices = prices
+        self.began_at = datetime.now(UTC)
         self.announce: Callable[[], None] | None = None
         """Called once, before the first call to a paid service."""
         self._limits = {} if budget_usd is None else {"": budget_usd}
@@ -131,15 +140,18 @@ class Ledger:
                 self._changed.wait()
             return self._open(service, most_usd or 0.0)
 
-    def late_bill(self, service: str) -> Bill:
-        """A bill for a call of an earlier run, which is not checked against this budget."""
-        with self._changed:
-            return self._open(service, 0.0)
+    def late_bill(self, service: str, counted_usd: float = 0.0) -> Bill:
+        """A bill for a call of an earlier run, which is not checked against this budget.
 
-    def _open(self, service: str, most_usd: float) -> Bill:
+        `counted_usd` is what that run counts for it, if it is of the same month.
+        """
+        with self._changed:
+            return self._open(service, 0.0, counted_usd)
+
+    def _open(self, service: str, most_usd: float, counted_usd: float = 0.0) -> Bill:
         self._reserved_usd[service] += most_usd
         self._running += 1
-        return Bill(self, service, most_usd)
+        return Bill(self, service, most_usd, counted_usd)
 
     def _has_room(self, service: str, most_usd: float | None) -> bool:
         return all(
@@ -169,9 +181,9 @@ class Ledger:
             return dict(self._use)
 
     def since(self, before: dict[str, Use]) -> dict[str, Use]:
-        """Use since `before`, by service; services that were not called are left out."""
+        """Use since `before`, by service; services of which nothing is new are left out."""
         after = {service: use.minus(before.get(service, Use())) for service, use in sorted(self.use().items())}
-        return {service: use for service, use in after.items() if use.calls}
+        return {service: use for service, use in after.items() if use != Use()}
 
 
 _current: Ledger | None = None

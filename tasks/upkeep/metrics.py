@@ -51,6 +51,7 @@ FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
     "lines": ("Input lines by outcome, at the last release.", ("outcome", "reason")),
     "waiting": ("Things that wait for people or for the next run.", ("what",)),
     "month_requests": ("Requests of this month's runs.", ("service",)),
+    "month_requests_unpriced": ("Those of them without a price, which count as no cost.", ("service",)),
     "month_usd": ("Cost of this month's runs in US dollars, with what is unconfirmed.", ("service",)),
     "month_usd_total": ("The same of all services.", ()),
     "month_usd_max": ("Limit of that cost (month_usd_max); infinite without one.", ()),
@@ -177,9 +178,10 @@ def _of_last_run(records: Records, providers: Mapping[str, str]) -> Iterator[_Sa
 
 def _of_month(costs: Sequence[MonthCost], records: Records) -> Iterator[_Sample]:
     """Requests and cost by service, of all services that were ever asked."""
-    known = dict.fromkeys(sorted(service_uses(records)), (0, 0.0))
-    known |= {row.service: (row.requests, row.usd + row.usd_unconfirmed) for row in costs}
-    for service, (requests, usd) in known.items():
+    known = dict.fromkeys(sorted(service_uses(records)), (0, 0, 0.0))
+    known |= {row.service: (row.requests, row.requests_unpriced, row.usd + row.usd_unconfirmed) for row in costs}
+    for service, (requests, unpriced, usd) in known.items():
         yield _Sample("month_requests", requests, (service,))
+        yield _Sample("month_requests_unpriced", unpriced, (service,))
         yield _Sample("month_usd", usd, (service,))
-    yield _Sample("month_usd_total", sum(usd for _, usd in known.values()))
+    yield _Sample("month_usd_total", sum(usd for _, _, usd in known.values()))

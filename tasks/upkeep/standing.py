@@ -81,7 +81,13 @@ def month_costs(records: Records, now: datetime) -> list[MonthCost]:
     """Cost of the runs that began in this month, by service, the dearest first."""
     uses = service_uses([record for record in records if record["started_at"][:7] == f"{now:%Y-%m}"])
     rows = [
-        MonthCost(service=service, requests=use.calls, usd=use.usd, usd_unconfirmed=use.usd_unconfirmed)
+        MonthCost(
+            service=service,
+            requests=use.calls,
+            requests_unpriced=use.calls_unpriced,
+            usd=use.usd,
+            usd_unconfirmed=max(0.0, use.usd_unconfirmed - use.usd_settled),  # of a killed run nothing is recorded
+        )
         for service, use in uses.items()
     ]
     return sorted(rows, key=lambda row: (-row.usd - row.usd_unconfirmed, row.service))

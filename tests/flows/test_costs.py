@@ -12,9 +12,11 @@ from flows.curate import curate as curate_flow
 from schemas.run import Estimate, Prices, StageReport, Use
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
+from tasks.runtime.budget import load_prices
 from tasks.storage.layout import state_layout
-from tasks.storage.records import RunRecord, left_for_later
+from tasks.storage.records import RunRecord, left_for_later, run_records
 from tasks.storage.tables import Store
+from tasks.upkeep.standing import month_costs
 from tests.batch_server import BatchServer, result
 from tests.builders import NOON
 from tests.counting_server import MODEL, CountingServer
@@ -153,6 +155,10 @@ def test_a_night_that_only_sends_its_batch_is_followed_by_one_that_collects_it(l
     store = Store(settings.store)
     assert store.height("signals/categories") == sent
     assert store.fs.find(store.at("batches")) == []
+    (cost,) = month_costs(run_records(store), datetime.now(UTC))
+    price = load_prices().tokens(SERVICE)
+    assert (cost.requests, cost.usd_unconfirmed) == (sent, pytest.approx(0, abs=1e-9))
+    assert cost.usd == pytest.approx(sent * price.batch_usd(1000, 100)), "the month has the price, once"
     (costs,) = (stage for stage in _record(tmp_path / "store")["stages"] if stage["stage"] == "costs")
     assert costs["expected"] == [], "what waits at the vendor is not expected to be paid again"
 

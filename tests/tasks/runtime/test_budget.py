@@ -50,6 +50,17 @@ def test_a_call_counts_as_its_highest_price_and_has_no_room_without_one():
     assert Ledger(load_prices()).reserve("s", None) is not None
 
 
+def test_what_has_no_price_is_counted_as_requests_without_one():
+    ledger = start_ledger()
+    for service in ("nobody's", "openai_moderation"):
+        with ledger.reserve(service, None) as bill:
+            bill.settle_units(3)
+    with ledger.reserve("nobody's", None) as bill:
+        bill.settle_tokens(10, 20)
+    assert ledger.use()["nobody's"] == Use(calls=2, calls_unpriced=2, units=3, input_tokens=10, output_tokens=20)
+    assert ledger.use()["openai_moderation"] == Use(calls=1, units=3)
+
+
 def test_every_shipped_price_has_a_source_and_a_date_and_an_image_costs_its_tiles():
     prices = load_prices()
     for price in [*prices.token_prices.values(), *prices.unit_prices.values()]:

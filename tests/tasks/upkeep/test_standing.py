@@ -1,7 +1,7 @@
 """`curate status`: last runs, what is held or waits for people, and cost, on one screen, as JSON and for Prometheus."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
@@ -9,9 +9,9 @@ import pytest
 from schemas.errors import ProviderHeld
 from schemas.run import StageReport, Use
 from schemas.settings import Settings
-from tasks.storage.records import RunRecord, record_paths, run_record
+from tasks.storage.records import RunRecord, record_paths, run_record, run_records
 from tasks.storage.tables import Store
-from tasks.upkeep.standing import last_completed
+from tasks.upkeep.standing import last_completed, month_costs
 from tests.s3_server import s3_here
 from tests.small_store import small_store
 
@@ -53,7 +53,22 @@ def test_status_says_what_is_new_held_and_waiting_and_what_the_month_cost(store,
         "questions to people: failures": 3,  # its type, and two answers
     }
     (cost,) = rows["cost"]  # of this month only
-    assert cost == {"service": "openai-mini", "requests": 40, "usd": 1.25, "usd_unconfirmed": 0.5}
+    assert cost == {
+        "service": "openai-mini",
+        "requests": 40,
+        "requests_unpriced": 0,
+        "usd": 1.25,
+        "usd_unconfirmed": 0.5,
+    }
+
+
+@pytest.mark.parametrize(("settled", "unconfirmed"), [(0.25, 0.25), (0.5, 0.0), (0.75, 0.0)])
+def test_a_price_that_a_later_run_knows_replaces_what_a_month_held_unconfirmed(store, settled, unconfirmed):
+    record = RunRecord(store, Settings(store=store.root), datetime.now(UTC) + timedelta(seconds=2))  # another name
+    record.add(StageReport(stage="measure_documents", use={"openai-mini": Use(usd=0.125, usd_settled=settled)}))
+    record.write("completed")
+    (cost,) = month_costs(run_records(store), datetime.now(UTC))
+    assert (cost.requests, cost.usd, cost.usd_unconfirmed) == (40, 1.375, unconfirmed)
 
 
 def test_the_status_of_a_bucket_is_that_of_the_folder(store, curate):

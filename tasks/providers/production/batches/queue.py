@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,12 @@ class BatchRecord(BaseModel):
     """When the record was created."""
     batch_id: str = ""
     """The vendor's id of the batch; empty until it is known."""
+    counted_usd: float = 0.0
+    """US dollars that the run which sent it counts, at its highest price, because it did not wait for the end."""
+    counted_month: str = ""
+    """Month in which that run began, as 2026-11."""
+    is_billed: bool = False
+    """Whether a run has counted its answers, which wait for others."""
 
 
 def account_of(server: str, key: str | None) -> str:
@@ -91,6 +97,16 @@ class BatchRecords:
         record.batch_id = batch_id
         self._store.write_bytes(f"{FOLDER}/{record.token}.json", record.model_dump_json().encode())
         self.open[record.token] = record
+
+    def counted(self, record: BatchRecord, usd: float) -> None:
+        """Note what this run counts for a batch that it leaves to a later one."""
+        record.counted_usd, record.counted_month = usd, f"{ledger().began_at:%Y-%m}"
+        self.made(record, record.batch_id)
+
+    def billed(self, record: BatchRecord) -> None:
+        """Note that this run has counted the answers of a batch that a later one collects again."""
+        record.is_billed = True
+        self.made(record, record.batch_id)
 
     def forget(self, record: BatchRecord) -> None:
         """Delete the record: the batch does not exist, or its answers are stored."""
@@ -219,6 +235,9 @@ class VendorBatchQueue:
                 ledger().try_again()  # a poll is free, and its answer is paid for
                 pause = min(self._service.longest_seconds, pause * 1.5)
         for record in running:
+            usd = sum(self._bills[name].most_usd for name in record.names & self._bills.keys())
+            if usd:
+                self._records.counted(record, usd)
             self._close(record.names, "batch_unfinished", billed=True)
 
     def _has_ended(self, record: BatchRecord) -> bool:
@@ -237,15 +256,32 @@ class VendorBatchQueue:
                 self._outcomes[name] = BatchOutcome(failure="contradictory_answer")
             elif name in record.names:
                 self._outcomes[name] = outcome
-                with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
-                    if outcome.unbilled:
+                with self._bill_of(name, record) as bill:
+                    if bill is None:
+                        pass
+                    elif outcome.unbilled:
                         bill.nothing()
                     else:
                         bill.settle_tokens(outcome.input_tokens, outcome.output_tokens, batch=True)
                 seen.add(name)
+        if record.counted_usd and not ended.billed:
+            for name in record.names - seen:
+                with self._bill_of(name, record) as bill:
+                    if bill is not None:
+                        bill.nothing()
         self._close(record.names, ended.reason, billed=ended.billed)
         self._ended.append((record, ended.files))
         return True
+
+    def _bill_of(self, name: str, record: BatchRecord) -> Bill | nullcontext[None]:
+        """The bill of a question of this run, or a late one; none when a run has counted the answers already."""
+        if bill := self._bills.pop(name, None):
+            return bill
+        if record.is_billed:
+            return nullcontext()
+        # What was counted in an earlier month stays there.
+        counted_usd = record.counted_usd if record.counted_month == f"{datetime.now(UTC):%Y-%m}" else 0.0
+        return ledger().late_bill(self._service.name, counted_usd / len(record.names))
 
     def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
         """Record a failure for every question without an outcome."""
@@ -268,7 +304,10 @@ class VendorBatchQueue:
                 bill.nothing()
         following = self._asked - (self._first or self._asked)
         done = all(name in self._outcomes and not self._outcomes[name].failure for name in following)
-        for record, files in self._ended if stored and done else ():
+        for record, files in self._ended if stored else ():
+            if not done:
+                self._records.billed(record)
+                continue
             self._records.forget(record)
             for file in files:
                 with suppress(CallFailed):  # files expire at the vendor

@@ -146,6 +146,39 @@ def test_a_night_that_does_not_want_to_wait_leaves_the_batch_to_the_next(night, 
     assert (len(server.batches), len(server.requests), records(night)) == (1, COUNT, [])
 
 
+def test_what_a_batch_cost_replaces_the_highest_price_that_the_night_which_sent_it_counts(night, server):
+    server.hold = True
+    (sent,) = night(hours=0.0).use.values()
+    server.hold = False
+    (collected,) = night().use.values()
+    assert (sent.calls, sent.usd, sent.usd_settled) == (COUNT, 0, 0)
+    assert (collected.calls, collected.usd_unconfirmed) == (0, 0), "its requests are counted once"
+    assert collected.usd_settled == pytest.approx(sent.usd_unconfirmed)
+    assert 0 < collected.usd < collected.usd_settled
+
+
+@pytest.mark.parametrize("change", [{"counted_month": "2026-01"}, {"counted_usd": 0.0}])
+def test_what_another_month_or_a_killed_run_counts_for_a_batch_is_not_taken_back(night, server, change):
+    server.hold = True
+    (sent,) = night(hours=0.0).use.values()
+    (path,) = records(night)
+    record = json.loads(night.store.fs.cat_file(path))
+    night.store.fs.pipe_file(path, json.dumps(record | change).encode())
+    server.hold = False
+    (collected,) = night().use.values()
+    assert collected.usd > 0 == collected.usd_settled
+    assert collected.calls == COUNT == sent.calls
+
+
+def test_a_batch_that_failed_at_the_vendor_gives_back_all_that_was_counted(night, server):
+    server.hold = True
+    (sent,) = night(hours=0.0).use.values()
+    server.hold, server.ends = False, "failed"
+    (collected,) = night().use.values()
+    assert collected.usd == 0
+    assert collected.usd_settled == pytest.approx(sent.usd_unconfirmed)
+
+
 def test_a_lost_answer_to_the_making_of_a_batch_does_not_make_two(night, server):
     server.lose_creates = 1
     assert night().failures == {}
