@@ -30,7 +30,7 @@ from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw
 from tasks.storage.arrow_files import open_arrow
 
 _ROTATED = r"\.(?P<number>\d{1,3})|[-.](?P<rotated>\d{4}-?\d{2}-?\d{2})"
-"""What rotations put behind a log's first name: a number, of which the lowest is the newest, or a day."""
+"""End that a rotation puts behind a log's name: a number, of which the lowest is the newest, or a day."""
 _NAME = re.compile(
     rf"(?P<first>(?:vision-(?:tmp|csam)-)?(?P<day>\d{{4}}-\d{{2}}-\d{{2}})-conv\.jsonl?)(?:{_ROTATED})?(?:\.gz|\.zst)?"
 )

@@ -21,6 +21,7 @@ from schemas.errors import BadInput
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from schemas.upkeep import Due, Holdings, MonthCost
+from tasks.providers import EMBEDDED
 from tasks.storage.records import COMPLETED, FAILED, HELD, KILLED, RUNNING
 from tasks.storage.tables import Store
 from tasks.upkeep.standing import (
@@ -156,14 +157,22 @@ def _of_runs(records: Records) -> Iterator[_Sample]:
 
 
 def _of_last_run(records: Records, providers: Mapping[str, str]) -> Iterator[_Sample]:
-    """Items that the last run could not measure, and lines by outcome at the last release."""
-    failed = dict.fromkeys(SIGNALS, 0)
-    for stage in records[-1]["stages"] if records else ():
-        for cause, count in stage["failures"].items():
-            signal = cause.partition(":")[0]
-            failed[signal] = failed.get(signal, 0) + count
-    for signal, count in sorted(failed.items()):
-        yield _Sample("failed_items", count, (signal, providers.get(signal, "embedded")))
+    """Items that the last run could not measure, and lines by outcome at the last release.
+
+    Each provider that any run had keeps its series; `providers` are those of the settings now.
+    """
+    failed = {(signal, providers.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
+    for record in records:
+        failed = dict.fromkeys(failed, 0)
+        of_run = record.get("settings", {}).get("providers", {})
+        failed |= {(signal, of_run.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
+        for stage in record["stages"]:
+            for cause, count in stage["failures"].items():
+                signal = cause.partition(":")[0]
+                labels = (signal, of_run.get(signal, EMBEDDED))
+                failed[labels] = failed.get(labels, 0) + count
+    for labels, count in sorted(failed.items()):
+        yield _Sample("failed_items", count, labels)
     lines = dict[tuple[str, str], int]()
     for record in records:
         if funnel := record.get("funnel"):

@@ -72,7 +72,7 @@ def _write(folder: Path, seed: int) -> None:
             case 3:
                 (folder / name).write_bytes(b"\xef\xbb\xbf" + line(chat(f"{seed}bom")) + b"\n" + content)
             case 4:
-                (folder / "server" / name).write_bytes(content)
+                (folder / "server" / f"{name}.1").write_bytes(content)
             case _:
                 (folder / name).write_bytes(content)
     flagged = [line(chat(f"{seed}bad", has_csam_image=True)), b'{"csam": true, broken ' + image_name("x").encode()]

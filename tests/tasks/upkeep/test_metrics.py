@@ -48,8 +48,15 @@ def _of(series: Series, figure: str, **labels: str) -> float:
     return series[f"curate_{figure}", frozenset(labels.items())]
 
 
-def _run(store: Store, run: str, started: datetime, state: str, *reports: StageReport) -> dict:
-    record = RunRecord(store, Settings(store=store.root), started, run)
+def _run(
+    store: Store,
+    run: str,
+    started: datetime,
+    state: str,
+    *reports: StageReport,
+    providers: dict[str, str] | None = None,
+) -> dict:
+    record = RunRecord(store, Settings(store=store.root, providers=providers or {}), started, run)
     record.reports = [*reports]
     record.write(state)
     return json.loads(store.read_bytes(record_paths(store)[-1]))
@@ -95,7 +102,9 @@ def test_no_series_goes_and_each_figure_has_its_labels(store, curate, seed):
         uses = {draw.choice(["a", "b"]): Use(calls=1, usd=1.0)} if draw.random() < 0.5 else {}
         reports.append(StageReport(stage="measure", failures=failures if draw.random() < 0.5 else {}, use=uses))
         deployment = draw.choice(["nightly", "backfill", "release"])
-        _run(store, deployment, begun + timedelta(days=15 * number), draw.choice(STATES), *reports)
+        providers = {signal: draw.choice(["openai", "gemini"]) for signal in draw.sample(sorted(SIGNALS), 2)}
+        at = begun + timedelta(days=15 * number)
+        _run(store, deployment, at, draw.choice(STATES), *reports, providers=providers)
         series = set(_figures(curate, store))
         assert earlier <= series
         earlier = series
