@@ -4,6 +4,7 @@
 
 FOLDER must not exist. PostgreSQL, Prefect's server, `deploy/worker.sh` and a receiver of alarms are started. Each night
 gets its log files, and troubles of `ANYWHERE` at random moments of its run. After the last night nothing is disturbed.
+Where the release differs, `FOLDER/disturbed` has the disturbed store, and `FOLDER/quiet` the other.
 Then the release must be that of the quiet nights, no run may be at work, and each run that failed or crashed must have
 given one alarm, and nothing else any. With `--s3` the store is a bucket behind a way that is cut; else it is on a disk
 that is filled, a tmpfs, which only root can make. Prefect's waiting times are shortened (`HASTE`).
@@ -299,7 +300,7 @@ def files_by_night(source: Path, nights: int) -> list[list[Path]]:
 def contents_of(store: str, s3: dict[str, str]) -> dict[str, str]:
     """File of the newest release -> SHA-256."""
     if s3:
-        files = s3fs.S3FileSystem(endpoint_url=s3["AWS_ENDPOINT_URL"], key="nobody", secret="nothing")
+        files = _bucket_of(s3)
         contents = {
             path.partition("/releases/")[2]: files.cat_file(path) for path in files.find(f"{BUCKET}/store/releases")
         }
@@ -312,6 +313,19 @@ def contents_of(store: str, s3: dict[str, str]) -> dict[str, str]:
     return {
         path: hashlib.sha256(content).hexdigest() for path, content in contents.items() if path.startswith(f"{newest}/")
     }
+
+
+def _bucket_of(s3: dict[str, str]) -> s3fs.S3FileSystem:
+    return s3fs.S3FileSystem(endpoint_url=s3["AWS_ENDPOINT_URL"], key="nobody", secret="nothing")
+
+
+def keep_for_a_look(machine: Machine, s3: dict[str, str], folder: Path) -> None:
+    """Copy releases, tables and run records out of a disk or bucket that goes away."""
+    for part in ("releases", "tables", "runs"):
+        if s3:
+            _bucket_of(s3).get(f"{BUCKET}/store/{part}", str(folder / part), recursive=True)
+        else:
+            shutil.copytree(Path(machine.store) / part, folder / part)
 
 
 def quiet_nights(machine: Machine, nights: list[list[Path]]) -> dict[str, str]:
@@ -461,6 +475,8 @@ def run(options: argparse.Namespace) -> int:
         for request in alarms.requests:
             say(f"alarm: {request['text']}")
         chaotic = contents_of(machine.store, s3)
+        if chaotic != quiet:
+            keep_for_a_look(machine, s3, folder / "disturbed")
     differing = sorted({path for path, _ in quiet.items() ^ chaotic.items()})
     problems += [f"{len(differing)} of {len(quiet)} files differ: {', '.join(differing[:5])}"] if differing else []
     good = f"the same {len(chaotic)} files, no run at work, {len(alarms.requests)} alarms, each for one run"
