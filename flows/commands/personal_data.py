@@ -13,6 +13,9 @@ from schemas.errors import BadInput
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
+_DAYS_MAX = 36_500
+"""A hundred years, before which no log is."""
+
 
 @takes("store", others=False)
 def subject(
@@ -59,7 +62,10 @@ def scrub(
     settings: Settings,
     logs: Annotated[str, typer.Argument(metavar="LOGS", help="Folder of raw logs that the store has read.")],
     older: Annotated[
-        int, typer.Option("--older", metavar="DAYS", min=0, help="Copy log files of days more than so long ago (UTC).")
+        int,
+        typer.Option(
+            "--older", metavar="DAYS", min=0, max=_DAYS_MAX, help="Copy log files of days more than so long ago (UTC)."
+        ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="New folder for the copies.")],
 ) -> None:
@@ -70,11 +76,11 @@ def scrub(
     left out and listed.
     """
     from tasks.ingest.scrub import scrub as scrub_logs
-    from tasks.storage.lock import writing
+    from tasks.storage.lock import storage_errors, writing
 
     existing(settings.store)
     before = datetime.now(UTC).date() - timedelta(days=older)
-    with writing(settings.store) as store:
+    with writing(settings.store) as store, storage_errors(store):
         copied = scrub_logs(store, Path(logs), before, Path(out))
     for source in copied.left_out:
         print(one_line(f"left out, not read as it is now: {source}", 1000))

@@ -12,6 +12,7 @@ import ipaddress
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
@@ -64,7 +65,8 @@ class Copied(NamedTuple):
 def scrub(store: Store, logs: Path, before: date, out: Path) -> Copied:
     """Write copies of the log files of days before `before` to a new folder, and note them in the store.
 
-    Raises BadInput for a folder that exists, logs without a file of that age that the store knows, and a missing key.
+    Raises BadInput for a folder that exists or cannot be written, logs without a file of that age that the store knows,
+    and a missing key. Nothing is left of copies that were not all made.
     """
     key = known_key(store)
     if not key:
@@ -81,13 +83,33 @@ def scrub(store: Store, logs: Path, before: date, out: Path) -> Copied:
             "fewer --older days"
         )
     copies, counts = scrubbed_files(store), [0, 0, 0]
-    for file in as_read:
-        sender = _Scrubber(key)
-        copies[file.source] = sender.copy(file, known[file.source], out / file.path.relative_to(file.folder))
-        counts = [a + b for a, b in zip(counts, (sender.lines, sender.addresses, sender.broken), strict=True)]
+    with _whole_or_removed(out):
+        for file in as_read:
+            sender = _Scrubber(key)
+            copies[file.source] = sender.copy(file, known[file.source], out / file.path.relative_to(file.folder))
+            counts = [a + b for a, b in zip(counts, (sender.lines, sender.addresses, sender.broken), strict=True)]
     note = [copies[source].model_dump() for source in sorted(copies)]
     store.write_bytes(_NOTE, json.dumps(note, indent=2).encode())
     return Copied(len(as_read), counts[0], counts[1], counts[2], left_out)
+
+
+@contextmanager
+def _whole_or_removed(out: Path) -> Iterator[None]:
+    """Remove a new folder when what is written into it fails. Raises BadInput when it cannot be written."""
+    try:
+        yield
+    except BaseException as error:
+        shutil.rmtree(out, ignore_errors=True)
+        if isinstance(error, OSError):
+            what = f"--out {str(out)!r} cannot be written" if _is_below(error, out) else "a log file cannot be read"
+            raise BadInput(f"{what} ({error.strerror}); nothing was copied") from None
+        raise
+
+
+def _is_below(error: OSError, folder: Path) -> bool:
+    """Whether an error is about a folder or what is in it; a full disk names no file."""
+    place = Path(error.filename or folder)
+    return place in (folder, *folder.parents) or folder in place.parents
 
 
 def _day(file: LogFile) -> date:

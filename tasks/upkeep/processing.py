@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from schemas.errors import BadInput
 from schemas.row import Held
 from schemas.settings import Settings
 from schemas.tables import TABLES
@@ -36,7 +37,10 @@ class _Row(NamedTuple):
 
 
 def write_processing(store: Store, settings: Settings, file: Path, now: datetime) -> None:
-    """Write the record of processing as a page, which replaces an earlier one."""
+    """Write the record of processing as a page, which replaces an earlier one.
+
+    Raises BadInput for a file that cannot be written.
+    """
     records = run_records(store)
     page = one_file(
         Path(__file__).with_name("processing.html"),
@@ -48,7 +52,10 @@ def write_processing(store: Store, settings: Settings, file: Path, now: datetime
         people=list(_people(store)),
         audited=_span(list(audit_entries(store))),
     )
-    file.write_text(page, encoding="utf-8")
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"--out {str(file)!r} cannot be written ({error.strerror}); give another file") from None
 
 
 def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row]:

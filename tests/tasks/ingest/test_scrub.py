@@ -15,6 +15,7 @@ from schemas.settings import Settings
 from tasks.ingest import steps
 from tasks.storage.keyed_ids import KEY_VARIABLE, keyed_address
 from tasks.storage.tables import Store
+from tests.cut_off import room_for
 from tests.tasks.ingest.logs import chat, conv_id, image_name, ingested, line, state, vote
 
 KEY = "the key of these two stores"
@@ -201,9 +202,27 @@ def test_bad_input_is_one_line_and_writes_nothing(curate, scrub, tmp_path):
         run(str(logs), "--store", str(tmp_path / "no store"), "--out", str(out)),
         run(str(tmp_path / "no logs"), "--store", store.root, "--out", str(out)),
         run(str(logs), "--store", store.root, "--out", str(tmp_path / "there")),
-        scrub(logs, store, out, days=100_000),
+        scrub(logs, store, out, days=20_000),
+        scrub(logs, store, out, days=10**8),
+        scrub(logs, store, logs / "2024-06-01-conv.json" / "out"),
     ]
     for code, said, err in tries:
         assert (code, said) == (2, "") and err.count("curate: ") == 1
     assert not out.exists() and not (tmp_path / "no store").exists()
     assert _bytes_of(Path(store.root)) == before
+
+
+def test_a_disk_that_fills_while_copies_are_written_leaves_none_of_them(scrub, tmp_path):
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs.mkdir()
+    for day, texts in ((1, 1), (2, 400)):
+        content = b"".join(line(chat(f"{day}{number}")) + b"\n" for number in range(texts))
+        (logs / f"2024-06-0{day}-conv.json").write_bytes(content)
+    store = ingested(logs, tmp_path / "store")
+    before = _bytes_of(Path(store.root))
+    with room_for(20_000):
+        code, said, err = scrub(logs, store, out)
+    assert (code, said, err.count("curate: ")) == (2, "", 1)
+    assert "nothing was copied" in err and not out.exists()
+    assert _bytes_of(Path(store.root)) == before
+    assert scrub(logs, store, out)[0] == 0

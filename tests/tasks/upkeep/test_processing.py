@@ -66,3 +66,9 @@ def test_it_follows_the_store_and_replaces_an_earlier_page(curate, store, tmp_pa
 def test_no_store_is_one_line(curate, tmp_path):
     code, said, err = curate("processing", str(tmp_path / "none"), "--out", str(tmp_path / "record.html"))
     assert (code, said, err.count("\n")) == (2, "", 1) and not (tmp_path / "record.html").exists()
+
+
+@pytest.mark.parametrize("place", ["none/record.html", ".", "store/tables/layout.json/record.html"])
+def test_a_place_that_cannot_be_written_is_one_line(curate, store, tmp_path, place):
+    code, said, err = curate("processing", store.root, "--out", str(tmp_path / place))
+    assert (code, said, err.count("\n")) == (2, "", 1) and "cannot be written" in err
