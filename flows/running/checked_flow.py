@@ -63,23 +63,31 @@ class CheckedFlow(prefect.Flow[P, R]):
 
 
 class OneLine(logging.Filter):
-    """Logs an error of ours, such as a missing key, as its line, once; Prefect would log the traceback of a task."""
+    """Logs an error of ours, such as a missing key, as its line, once; Prefect would log the traceback of a task.
+
+    Prefect logs an error for the task and for the run that it ends, and each with the last state once more.
+    """
+
+    _logged: BaseException | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace message and traceback; of the last state of a failed flow run its name stays. Every record passes."""
+        """Replace message and traceback; of the last state of what failed its name stays. False for an error again."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, CurateError):
+            if error is self._logged:
+                return False
+            self._logged = error
             record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
-        elif record.name == "prefect.flow_runs" and (state := _FAILED_IN.match(str(record.msg))):
-            record.msg = state[1]  # the error follows, as a record of its own
+        elif state := _FAILED_IN.match(str(record.msg)):
+            record.msg = state[1]  # the error is a record of its own
         return True
 
 
-_FAILED_IN = re.compile(r"(Finished in state [\w ]+)\(.*type=FAILED\)$", re.DOTALL)
-
-
+_FAILED_IN = re.compile(r"(Finished in state (?:Failed(?=\()|[\w ]+(?=\(.*type=FAILED\)$)))", re.DOTALL)
+"""Message about the last state of what failed, before the error in brackets."""
+_one_line = OneLine()
 for _name in ("prefect.flow_runs", "prefect.task_runs"):  # what the UI shows
-    logging.getLogger(_name).addFilter(OneLine())
+    logging.getLogger(_name).addFilter(_one_line)
 
 
 def flow(name: str) -> Callable[[Callable[P, R]], prefect.Flow[P, R]]:

@@ -42,9 +42,28 @@ def test_a_missing_key_is_the_name_and_the_line_of_the_state_and_no_traceback(tm
     with caplog.at_level(logging.INFO), pytest.raises(MissingProvider) as refused:
         release(settings)
     assert "Traceback" not in caplog.text
+    assert "Finished in state Missing provider" in caplog.text
+    assert caplog.text.count(str(refused.value)) < 2, "the worker's log has the line once, as the error of the run"
     (run,) = [each for each in _runs() if each.parameters.get("settings") == settings.model_dump(mode="json")]
     assert (run.state_name, run.state.message) == ("Missing provider", str(refused.value))
     assert run.name == f"release {run.expected_start_time:%Y-%m-%d}"
+
+
+def test_an_error_of_a_task_that_ends_its_run_is_one_line_of_the_log(caplog):
+    error = BadInput("the line that people read")
+
+    def failing() -> None:
+        raise error
+
+    task = prefect.task(failing, name="failing")
+    run = prefect.flow(lambda: task(), name="failed")
+    with caplog.at_level(logging.INFO), pytest.raises(BadInput):
+        run()
+    with caplog.at_level(logging.INFO):  # as the process of a deployment's run logs its end
+        logging.getLogger("prefect.flow_runs").error("", exc_info=error)
+    assert caplog.text.count(str(error)) == 1 and "Traceback" not in caplog.text
+    finished = [record.getMessage() for record in caplog.records if "Finished in state" in record.getMessage()]
+    assert finished == ["Finished in state Failed"] * 2
 
 
 def test_a_publication_without_a_token_is_the_name_and_the_line_of_the_state(tmp_path, monkeypatch):
