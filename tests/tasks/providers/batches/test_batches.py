@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from schemas.run import Use
 from schemas.tags import Categories
-from tasks.runtime.budget import ledger, one_ledger
+from tasks.providers import Providers
+from tasks.providers.capabilities import ChatMessage
+from tasks.runtime.budget import ledger, one_ledger, start_ledger
 from tests.batch_server import BatchServer, failed, name_of, result
 from tests.builders import conversation, decision, store_with
 from tests.tasks.providers.batches.conftest import COUNT, odd
@@ -177,6 +180,33 @@ def test_a_batch_that_failed_at_the_vendor_gives_back_all_that_was_counted(night
     (collected,) = night().use.values()
     assert collected.usd == 0
     assert collected.usd_settled == pytest.approx(sent.usd_unconfirmed)
+
+
+def test_an_answer_that_is_collected_again_for_the_question_that_follows_from_it_is_billed_once(
+    night, server, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    server.lines = lambda rows: b"".join(result(row, "Yes.") for row in rows)
+    model = Providers({"categories": night.vendor})["categories"].model
+
+    def run(hours: float, follow: bool) -> dict[str, Use]:
+        before = start_ledger().use()
+        with model.together(night.store, hours) as queue:
+            model.chat([ChatMessage("user", "Question 1?")], "first")
+            queue.send()
+            queue.wait()
+            if follow:
+                server.hold = True
+                model.chat([ChatMessage("user", "Question 2?")], "second")
+                queue.send()
+                queue.wait()
+                server.hold = False
+        return ledger().since(before)
+
+    (first,) = run(0.0002, follow=True).values()
+    assert first.usd > 0 < first.usd_unconfirmed
+    assert len(records(night)) == 2, "the first answer is needed until the second question has its own"
+    assert run(1.0, follow=False) == {}, "the first is collected again, and costs nothing again"
 
 
 def test_a_lost_answer_to_the_making_of_a_batch_does_not_make_two(night, server):
