@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -97,10 +97,14 @@ class Answers:
         if self._rounds.get(number) is current:
             del self._rounds[number]
 
-    def start(self, conversation: ArenaConversation, answers: Sequence[StreamedAnswer], user: str) -> None:
-        """Ask every side; each answer takes the place of the last one to the same prompt. `user` is for the log."""
+    def start(self, conversation: ArenaConversation, answers: Mapping[int, StreamedAnswer], user: str) -> None:
+        """Ask sides, by their place; each answer takes the place of the last one to the same prompt.
+
+        `user` is for the log.
+        """
         current = self._rounds[conversation.id] = _Round()
-        for side, answer in zip(conversation.sides, answers, strict=True):
+        for place, answer in answers.items():
+            side = conversation.sides[place]
             side.answers = [*side.answers[: len(conversation.prompts) - 1], answer]
             reader = asyncio.create_task(self._read(conversation.messages(side), side, answer, current))
             current.readers.append(reader)

@@ -166,6 +166,7 @@ class ServedArena:
             "flag": lambda: arena.flag(found, act.place, visit),
             "stop": lambda: arena.stop(found, visit),
             "again": lambda: arena.regenerate(found, visit),
+            "anew": lambda: arena.ask_again(found, visit),
             "share": lambda: arena.share(found, visit),
             "unshare": lambda: arena.unshare(found, visit),
             "forget": lambda: arena.forget(found, visit),

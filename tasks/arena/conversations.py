@@ -115,6 +115,8 @@ class Side:
     answers: list[StreamedAnswer] = field(default_factory=list)
     logged: bool = False
     """Whether a line of the log holds it."""
+    drawn: dict[str, Any] = field(default_factory=dict)
+    """How its model was drawn in place of one that failed, for the line of its first answer."""
 
     def names_itself(self) -> bool:
         """Whether an answer has the model's name."""
@@ -218,6 +220,17 @@ class ArenaConversation:
         rated = [AnswerReaction(rating.kind, rating.turn, 0)] if rating else []
         return rated + [each for each in self.reactions.values() if each.turn == len(self.prompts)]
 
+    def failed_side(self) -> Side | None:
+        """The side that gave no answer to the last message while the other one did; None where there is none."""
+        if self.closed or self.forgotten or self.voting or self.answering or len(self.sides) < 2 or not self.prompts:
+            return None
+        failed = [side for side in self.sides if side.answers and side.answers[-1].failed]
+        return failed[0] if len(failed) == 1 else None
+
+    def is_drawn_anew(self, side: Side) -> bool:
+        """Whether another model takes the place of one that failed: of a drawn one that has answered nothing yet."""
+        return self.mode is Mode.BATTLE and not side.logged
+
     def may_reveal(self) -> bool:
         """Whether a vote after which the talk went on may still end the round."""
         return bool(self.votes) and self.mode is Mode.BATTLE and not (self.closed or self.voting)
@@ -277,12 +290,13 @@ def chat_record(conversation: ArenaConversation, side: Side, user: str, about: d
     """The line of one answer."""
     answer = side.answers[-1]
     model = side.model
+    first = {} if side.drawn or conversation.state != (1, 0) else conversation.drawn
     served = {
         "first_token_seconds": round(answer.first_token - answer.started, 3) if answer.first_token else None,
         "first_word_seconds": round(answer.first - answer.started, 3) if answer.first else None,
         "usage": {name: count for name, count in answer.used._asdict().items() if count is not None} or None,
         "thinking": answer.thinking or None,
-        "sampling": (conversation.drawn or None) if conversation.state == (1, 0) else None,
+        "sampling": (side.drawn if side.drawn and not side.logged else first) or None,
     }
     return {
         "tstamp": round(answer.finished, 4),

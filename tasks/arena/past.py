@@ -204,7 +204,7 @@ def _is_withdrawn(record: Record) -> bool:
 
 def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaModel]) -> dict[str, Any]:
     """One conversation for its own visitor."""
-    marks = records[0]["arena"]
+    marks = records[-1]["arena"]  # a model that gave no answer is in the first lines alone
     votes = [record for record in records if record["type"] != RecordType.CHAT]
     is_battle = marks["mode"] == Mode.BATTLE
     ending = (vote for vote in votes if vote["type"] in CHOICES and not vote["arena"].get("goes_on"))

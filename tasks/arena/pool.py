@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -62,6 +62,14 @@ class DrawnPair(NamedTuple):
     """For the log: `rules`, the `chance` of the pair, and of each model its `weights` and its `shares` of battles."""
 
 
+class DrawnModel(NamedTuple):
+    """A model in place of one that failed, and how it was drawn."""
+
+    model: ArenaModel
+    told: dict[str, Any]
+    """As of a pair; its `shares` are those of the drawn model alone, and `in_place_of` names those that failed."""
+
+
 class Pool:
     """The models of an arena. Thread-safe."""
 
@@ -94,14 +102,41 @@ class Pool:
 
     def draw(self, with_image: bool, cast: Iterable[Sequence[Any]], rng: Random) -> DrawnPair | None:
         """Two models for a prompt; None when too few answer. `cast`: the votes so far, each with its models first."""
-        votes = Counter(frozenset(vote[:2]) for vote in cast) if self.sampling.by_votes else Counter[frozenset[str]]()
-        weights = {model.name: model.weight for model in self.models} | self.steered().weights
-        weighted = [model.model_copy(update={"weight": weights[model.name]}) for model in self.available()]
-        found = draw_pair(for_prompt(weighted, with_image), rng, votes, self.sampling)
-        if found is None:
+        drawn = draw_pair(for_prompt(self._weighted(), with_image), rng, self._votes(cast), self.sampling)
+        if drawn is None:
             return None
-        known = {model.name: model for model in self.models}
-        return found._replace(pair=(known[found.pair[0].name], known[found.pair[1].name]))
+        models = {model.name: model for model in self.models}
+        return drawn._replace(pair=(models[drawn.pair[0].name], models[drawn.pair[1].name]))
+
+    def draw_beside(
+        self, kept: str, failed: Collection[str], with_image: bool, cast: Iterable[Sequence[Any]], rng: Random
+    ) -> DrawnModel | None:
+        """A model that answers in place of those that `failed`, beside one that is `kept`; None when there is none.
+
+        The rules are those of a pair, among the pairs that have the kept model, also where that one is drawn no more.
+        """
+        others = [model for model in self._weighted() if model.name not in {kept, *failed}]
+        model = next((each for each in self.models if each.name == kept), None)
+        beside = (model or others[0]).model_copy(update={"name": kept, "weight": 1.0}) if others else None
+        if beside is None:
+            return None
+        fitting = [each for each in for_prompt([*others, beside], with_image) if each.name != kept]
+        drawn = draw_pair([*fitting, beside], rng, self._votes(cast), self.sampling, kept)
+        if drawn is None:
+            return None
+        (name,) = {each.name for each in drawn.pair} - {kept}
+        shares = {other: share for other, share in drawn.told["shares"].items() if other != kept}
+        told = drawn.told | {"shares": shares, "in_place_of": list(failed)}
+        return DrawnModel(next(each for each in self.models if each.name == name), told)
+
+    def _weighted(self) -> list[ArenaModel]:
+        """The models that may be asked now, with the weights of the operator."""
+        weights = {model.name: model.weight for model in self.models} | self.steered().weights
+        return [model.model_copy(update={"weight": weights[model.name]}) for model in self.available()]
+
+    def _votes(self, cast: Iterable[Sequence[Any]]) -> Counter[frozenset[str]]:
+        """Votes on each pair so far; none where no rule asks for them."""
+        return Counter(frozenset(vote[:2]) for vote in cast) if self.sampling.by_votes else Counter()
 
     def answered(self, name: str) -> None:
         """Note an answer."""
@@ -153,15 +188,18 @@ def draw_pair(
     rng: Random,
     votes: Mapping[frozenset[str], int] = {},
     sampling: Sampling = Sampling(),
+    kept: str = "",
 ) -> DrawnPair | None:
     """Two different models in random order; None when there are fewer than two. `votes`: of each pair so far.
+
+    `kept`: the model that one of them must be.
 
     A pair's chance is the product of its models' weights, as `weights_of` gives them. With `narrow` it is also in
     proportion to what one more vote takes off the standard error of the pair's win rate, which goes with
     1 / sqrt(votes) (Chatbot Arena, arXiv 2403.04132, eq. 9, with equal variances and one vote more for each pair).
     With a plan, half of the pairs are drawn by the product of their weights and the votes planned on them.
     """
-    pairs = list(combinations([model.name for model in models], 2))
+    pairs = [pair for pair in combinations([model.name for model in models], 2) if not kept or kept in pair]
     if not pairs:
         return None
     weights = weights_of(models, votes, sampling)

@@ -35,7 +35,7 @@ from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refus
 from tasks.arena.logs import CHOICES, RATINGS, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.opinions import AnswerReaction, TurnVote, first_vote
 from tasks.arena.past import Past
-from tasks.arena.pool import Pool
+from tasks.arena.pool import DrawnModel, Pool
 from tasks.arena.reasons import Reasons, read_reasons
 from tasks.providers.capabilities import StreamingModel
 
@@ -149,7 +149,8 @@ class Arena:
         spoken.prompts.append(VisitorPrompt(text, tuple(shown), personal))
         spoken.terms = visit.terms
         self.counts.messages += 1
-        self._answers.start(spoken, [StreamedAnswer() for _ in spoken.sides], self.visitors.logged(visit.address))
+        answers = {place: StreamedAnswer() for place in range(len(spoken.sides))}
+        self._answers.start(spoken, answers, self.visitors.logged(visit.address))
         spoken.used = time.monotonic()
         self._open_now[spoken.id] = spoken
         return spoken
@@ -262,8 +263,45 @@ class Arena:
             await self._write_reaction(conversation, reaction, visit, withdrawn=True)
         self._check_still(conversation, before)
         conversation.moderation = moderation
-        answers = [StreamedAnswer(regenerated=side.answers[-1].regenerated + 1) for side in conversation.sides]
+        answers = {
+            place: StreamedAnswer(regenerated=side.answers[-1].regenerated + 1)
+            for place, side in enumerate(conversation.sides)
+        }
         self._answers.start(conversation, answers, self.visitors.logged(visit.address))
+
+    async def ask_again(self, conversation: ArenaConversation, visit: Visit) -> None:
+        """Ask for the answer of the one side that gave none; the other side's answer stays. Raises Refused.
+
+        In a battle another model takes the place of one that has answered nothing yet, drawn by the same rules.
+        """
+        self._check_owner(conversation, visit)
+        side = conversation.failed_side()
+        if side is None:
+            raise Refused("nothing_to_regenerate")
+        self._check_limits(visit)
+        before, place = conversation.state, conversation.sides.index(side)
+        model, drawn = side.model, side.drawn
+        if conversation.is_drawn_anew(side):
+            anew = self._draw_beside(conversation, side)
+            model, drawn = anew.model, anew.told
+        models = [model, *(other.model for other in conversation.sides if other is not side)]
+        texts = conversation.texts(last_answers=False)
+        is_open = all(each.open for each in models)
+        moderation = await asyncio.to_thread(self.admission.check_texts, texts, is_open)
+        self._check_still(conversation, before)
+        conversation.moderation, side.model, side.drawn = moderation, model, drawn
+        answer = StreamedAnswer(regenerated=side.answers[-1].regenerated)
+        self._answers.start(conversation, {place: answer}, self.visitors.logged(visit.address))
+
+    def _draw_beside(self, conversation: ArenaConversation, side: Side) -> DrawnModel:
+        """The model that takes the place of a side's. Raises Refused when none is left."""
+        (kept,) = (other.model.name for other in conversation.sides if other is not side)
+        failed = [*side.drawn.get("in_place_of", ()), side.model.name]
+        with_image = any(prompt.pictures for prompt in conversation.prompts)
+        drawn = self.pool.draw_beside(kept, failed, with_image, self.cast, self._rng)
+        if drawn is None:
+            raise Refused("few_models")
+        return drawn
 
     async def vote(
         self, conversation: ArenaConversation, kind: RecordType, visit: Visit, goes_on: bool = False

@@ -63,8 +63,9 @@ class ArenaFigures:
             match told.get("sampling"):
                 case {"shares": Mapping() as shares}:
                     self._drawn[model] += 1
-                    for name, share in shares.items():  # each of the two lines has half
-                        self._expected[name] += share / 2
+                    line_count = 1 if "in_place_of" in told["sampling"] else 2  # of a pair each line has half
+                    for name, share in shares.items():
+                        self._expected[name] += share / line_count
 
     def _last(self) -> int:
         return int(self._clock() // _HOUR_SECONDS)
