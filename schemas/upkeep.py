@@ -5,7 +5,9 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from schemas.asked_model import ArenaModel
 from schemas.row import Row
+from schemas.run import TokenRate
 
 APPEAL_CHARACTERS_MAX = 500
 """Most characters of an appeal."""
@@ -186,6 +188,17 @@ class Appeal(Row):
     """What the visitor wrote."""
 
 
+class TermsVersion(Row):
+    """Terms of an arena that its operator published while it ran."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    """Version as the operator calls it, such as 2026-12."""
+    at: datetime
+    """When they were published (UTC)."""
+    texts: dict[str, str]
+    """Language -> Markdown; the English text stands for languages without one."""
+
+
 class ArenaSteering(Row):
     """The file `admin.json` beside the logs of an arena."""
 
@@ -193,6 +206,18 @@ class ArenaSteering(Row):
     """Models that are in no new conversation."""
     weights: dict[str, float] = {}
     """Weights in place of those of the models file."""
+    models: list[ArenaModel] = []
+    """Models beside those of the models file, and in place of those of the same name."""
+    prices: dict[str, TokenRate] = {}
+    """Prices in place of those of the models file and of those that ship."""
+    reasons: str | None = None
+    """YAML of the reasons in place of those of the start; null for these."""
+    starters: str | None = None
+    """YAML of the starter prompts in place of those of the start; null for these."""
+    languages: list[str] = []
+    """Languages that the page speaks; empty for all."""
+    terms: list[TermsVersion] = []
+    """Terms in place of those of the start: all versions, of which the last is in force."""
     usd_a_day_max: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Cost of a UTC day at which the arena takes no more messages; null for no limit."""
     appeals: list[Appeal] = []

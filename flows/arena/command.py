@@ -79,7 +79,7 @@ def arena(
     if not any(model.vision for model in served):
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
-    chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host)
+    chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host, demo)
     admission, token = serving.admission(settings), admin_token()
     with ExitStack() as opened:
         listener = opened.enter_context(listening(port, _PORT, host))

@@ -29,6 +29,7 @@ from tasks.arena.pool import Sampling, read_plan
 from tasks.arena.reasons import read_reasons
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
+from tasks.arena.starters import read_starters
 from tasks.arena.uploads import Examples, Uploads
 from tasks.ingest.image_files import find_presets, preset_files
 from tasks.ingest.known_images import file_digests, load_known_hashes
@@ -54,6 +55,8 @@ class Chosen:
     tasks: Path | None
     host: str
     """Address that it listens on."""
+    is_demo: bool = False
+    """Whether its models are drawn ones, with nothing else to vote on than pictures that ship."""
 
 
 def served(
@@ -128,8 +131,11 @@ def app(
     """The arena and its application."""
     admission.personal("")  # reads the patterns before the first visitor comes
     arena = _arena(chosen, served, connect, admission)
+    starters = arena.texts.starters()
     kinds = _kinds(presets, chosen.logs) if chosen.settings.images_max else {}
     as_presets = chosen.settings.presets is not None  # not the demo's own examples
+    if not chosen.is_demo:
+        starters.keep_pictures(chosen.logs)
     made = make_app(
         arena,
         Uploads(admission),
@@ -137,6 +143,7 @@ def app(
         chosen.host,
         terms=chosen.terms,
         examples=Examples(admission, kinds, Random(), as_presets) if kinds else None,  # noqa: S311 - draws examples
+        starters=Examples(admission, starters.listed(), Random(), not chosen.is_demo),  # noqa: S311 - one of a kind
         board=_board(chosen, arena),
         tasks=open_tasks(chosen.tasks) if chosen.tasks else None,
         captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),
@@ -168,6 +175,7 @@ def _arena(
         images_max=settings.images_max, characters_max=settings.characters_max,
         answers_at_once=settings.answers_at_once,
         reasons=read_reasons(Path(settings.reasons) if settings.reasons else None),
+        starters=read_starters(Path(settings.starters) if settings.starters else None),
     )  # fmt: skip
     made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
     made.read_logs()

@@ -89,10 +89,10 @@ class ServedArena:
     """An arena behind its routes."""
 
     def __init__(
-        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, captcha: Captcha | None,
-        login: Login | None,
+        self, arena: Arena, pages: ArenaPages, uploads: Uploads, examples: Examples | None, starters: Examples | None,
+        captcha: Captcha | None, login: Login | None,
     ) -> None:  # fmt: skip
-        self.arena, self.pages, self.uploads, self.examples = arena, pages, uploads, examples
+        self.arena, self.pages, self.uploads, self.examples, self.starters = arena, pages, uploads, examples, starters
         self.captcha, self.login = captcha, login
         self._uploading = list[str]()
         self._decoding = asyncio.Semaphore(_DECODED_AT_ONCE_MAX)
@@ -110,16 +110,18 @@ class ServedArena:
 
     def first_example(self, place: int) -> Response:
         """The image that stands for a kind on the page."""
-        first = self.examples.first(self._kind(place)) if self.examples and self._kind(place) else None
-        content = thumb(first.png) if first else None
-        return Response(content, 200 if content else 404, {"cache-control": "max-age=3600"}, MEDIA_TYPE)
+        return _thumb_of(self.examples, self._kind(place))
+
+    def starter_picture(self, name: str) -> Response:
+        """A small copy of the picture of a starter prompt."""
+        return _thumb_of(self.starters, name)
 
     async def talk(self, mode: Mode, request: Request) -> Response:
         """The page of a mode."""
         visit = self.visit(request)
         if not visit.proven:
             return RedirectResponse(CAPTCHA_PAGE, 303)
-        return HTMLResponse(self.pages.talk(mode, None, visit.accepted))
+        return HTMLResponse(self.pages.talk(mode, None, visit))
 
     def conversation(self, number: str, request: Request) -> Response:
         """The page of a conversation."""
@@ -128,7 +130,7 @@ class ServedArena:
             found = self.arena.find(number, visit.owner)
         except Refused as refused:
             return HTMLResponse(self.pages.page("told.html", "", told=str(refused)), 404)
-        return HTMLResponse(self.pages.talk(found.mode, found, visit.accepted))
+        return HTMLResponse(self.pages.talk(found.mode, found, visit))
 
     async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
         """Answers while they come, then the whole conversation."""
@@ -202,10 +204,17 @@ class ServedArena:
 
     async def example(self, place: int, request: Request) -> Response:
         """Put an example image of a kind beside the next message."""
+        return await self._drawn(self.examples, self._kind(place), request)
+
+    async def starter(self, name: str, request: Request) -> Response:
+        """Put the picture of a starter prompt beside the next message."""
+        return await self._drawn(self.starters, name, request)
+
+    async def _drawn(self, examples: Examples | None, kind: str, request: Request) -> Response:
         visit = self.visit(request)
-        if self.examples is None or not visit.owner:
+        if examples is None or not visit.owner:
             raise Refused("no_example")
-        picture = await run_in_threadpool(self.examples.draw, self._kind(place))
+        picture = await run_in_threadpool(examples.draw, kind)
         visitor = self.arena.visitors.logged(visit.address)
         return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})
 
@@ -240,14 +249,15 @@ class ServedArena:
 
 def make_app(
     arena: Arena, uploads: Uploads, settings: ArenaSettings, host: str, *, terms: str = "",
-    examples: Examples | None = None, board: Board | None = None, tasks: Tasks | None = None,
-    captcha: Captcha | None = None, login: Login | None = None,
+    examples: Examples | None = None, starters: Examples | None = None, board: Board | None = None,
+    tasks: Tasks | None = None, captcha: Captcha | None = None, login: Login | None = None,
 ) -> FastAPI:  # fmt: skip
     """The application to serve, on the address `host`. `terms`: Markdown, by default what the languages say."""
     check_words()
     more = [Tab("board", "/board")] if board else []
     more += [Tab("tasks", "/tasks")] if tasks else []
-    pages = ArenaPages(arena, settings, terms, list(examples.kinds) if examples else [], more)
+    arena.texts.terms_of_start = terms
+    pages = ArenaPages(arena, settings, list(examples.kinds) if examples else [], more)
 
     async def tidy() -> None:
         while True:
@@ -262,7 +272,7 @@ def make_app(
         tidying.cancel()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-    served = ServedArena(arena, pages, uploads, examples, captcha, login)
+    served = ServedArena(arena, pages, uploads, examples, starters, captcha, login)
     _page_routes(app, served)
     _action_routes(app, served)
     _image_routes(app, served)
@@ -345,6 +355,8 @@ def _image_routes(app: FastAPI, served: ServedArena) -> None:
     app.post("/pictures")(served.upload)
     app.get("/examples/{place}")(served.first_example)
     app.post("/examples/{place}")(served.example)
+    app.get("/starters/{name}")(served.starter_picture)
+    app.post("/starters/{name}")(served.starter)
 
     @app.get("/pictures/{name}")
     def waiting(name: str, request: Request) -> Response:
@@ -355,6 +367,13 @@ def _image_routes(app: FastAPI, served: ServedArena) -> None:
     def remove(name: str, request: Request) -> Response:
         served.uploads.discard([name], served.visit(request).owner)
         return Response(status_code=204)
+
+
+def _thumb_of(examples: Examples | None, kind: str) -> Response:
+    """A small copy of the first picture of a kind; 404 where there is none."""
+    first = examples.first(kind) if examples and kind in examples.kinds else None
+    content = thumb(first.png) if first else None
+    return Response(content, 200 if content else 404, {"cache-control": "max-age=3600"}, MEDIA_TYPE)
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:

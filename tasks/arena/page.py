@@ -1,6 +1,5 @@
 """HTML of the page, whole or the parts that an action changes, by Jinja2; no names before the vote."""
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import TokenRate
 from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer, TermsAccepted
+from tasks.arena.entrance import Visit
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
@@ -51,12 +51,9 @@ class Tab:
 class ArenaPages:
     """The pages of an arena."""
 
-    def __init__(
-        self, arena: Arena, settings: ArenaSettings, terms: str, kinds: Sequence[str], more: Sequence[Tab]
-    ) -> None:
+    def __init__(self, arena: Arena, settings: ArenaSettings, kinds: Sequence[str], more: Sequence[Tab]) -> None:
         """`kinds`: of example images; `more`: pages beside those of the three modes."""
         self._arena, self._settings, self._kinds = arena, settings, kinds
-        self._terms = terms
         self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more, Tab("mine", "/mine")]
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader([_HERE / "pages", LOOK.parent]), autoescape=True,
@@ -67,12 +64,15 @@ class ArenaPages:
             "task": task_text,
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
         }
-        self._environment.globals |= {"letters": LETTERS, "katex": KATEX, "fitting": arena.reasons.fitting}
+        self._environment.globals |= {
+            "letters": LETTERS,
+            "katex": KATEX,
+            "fitting": lambda kind: arena.reasons.fitting(kind),
+        }
 
     def terms_version(self, language: str) -> str:
-        """The version of the terms as a language shows them: the first 16 hex digits of their SHA-256."""
-        text = self._terms or page_words(language)["terms_text"]
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """The version of the terms as a language shows them."""
+        return self._arena.texts.terms_version(language)
 
     def accepted_now(self) -> str:
         """The cookie of a browser that accepts the terms now, in the language of the request."""
@@ -98,16 +98,19 @@ class ArenaPages:
     def _html(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(words=page_words(), **values)
 
-    def talk(self, mode: Mode, conversation: ArenaConversation | None, accepted: bool) -> str:
-        """The page of a mode, with a conversation or as it is at first."""
+    def talk(self, mode: Mode, conversation: ArenaConversation | None, visit: Visit) -> str:
+        """The page of a mode for a visitor, with a conversation or as it is at first."""
+        language, vision = page_language()["lang"], self._settings.images_max > 0
         names = [model.name for model in self._arena.pool.models if not model.anonymous_only]
         models = {model.name: model for model in self._arena.pool.models}
         return self.page(
-            "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models, accepted=accepted,
-            terms_version=self.terms_version(page_language()["lang"]),
-            terms=_rendered(self._terms or page_words()["terms_text"]), settings=self._settings,
-            shown=conversation and self.shown(conversation),
-            vision=self._settings.images_max > 0, number=conversation.id if conversation else "",
+            "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models,
+            accepted=visit.accepted, terms_version=self.terms_version(language),
+            terms_name=self._arena.texts.terms_name(), terms=_rendered(self._arena.texts.terms(language)),
+            starters=self._arena.texts.starters().spoken(vision), settings=self._settings,
+            shown=conversation and self.shown(conversation), vision=vision,
+            talks=self._talks(self._arena.visitors.browser(visit.owner), conversation) if visit.owner else "",
+            number=conversation.id if conversation else "",
         )  # fmt: skip
 
     def shown(self, conversation: ArenaConversation) -> dict[str, Any]:
@@ -117,10 +120,16 @@ class ArenaPages:
             "address": f"/c/{conversation.id}",
             "messages": self._part("messages.html", conversation),
             "bar": self._part("bar.html", conversation),
+            "talks": self._talks(conversation.browser, conversation),
             "notice": notice(conversation, self._arena.before(conversation)),
             "answering": conversation.answering,
             "open": not (conversation.closed or conversation.forgotten),
         }
+
+    def _talks(self, browser: str, conversation: ArenaConversation | None) -> str:
+        """The list of a browser's own conversations at the side, in which the open one is marked; empty without any."""
+        talks = self._arena.past.titles(browser)
+        return self._html("talks.html", talks=talks, number=conversation.id if conversation else "") if talks else ""
 
     def _part(self, template: str, conversation: ArenaConversation) -> str:
         cast = conversation.voted.get(("vote", *conversation.state))

@@ -5,7 +5,8 @@ The log is the only copy. In memory is, for every conversation, where its lines 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
@@ -26,6 +27,18 @@ from tasks.arena.opinions import AnswerReaction, vote_of_line
 Record = Mapping[str, Any]
 _SHOWN_MAX = 200
 """Conversations in a list: the newest ones."""
+_TITLES_MAX, _TITLE_CHARACTERS_MAX = 30, 80
+"""Of the list at the side."""
+_TITLES_KEPT = 4096
+"""Titles of all visitors that are kept in memory."""
+
+
+class TalkTitle(NamedTuple):
+    """A conversation in the list at the side."""
+
+    number: str
+    text: str
+    """Beginning of its first message; empty for an image alone."""
 
 
 class Past:
@@ -36,6 +49,7 @@ class Past:
     ) -> None:
         """`link`: what the log says of a read-only page -> the last part of its address."""
         self._logs, self._models, self._link = logs, models, link
+        self._title = lru_cache(_TITLES_KEPT)(self._read_title)
         self._links: dict[str, Line | None] = {}
         """Last part of the address of a read-only page -> the line that it shows; None for one that was taken back."""
         self._linked: dict[str, set[str]] = {}
@@ -96,6 +110,18 @@ class Past:
     def numbers(self, browser: str) -> list[str]:
         """A browser's conversations, newest first."""
         return list(reversed(self._of.get(browser, [])))
+
+    def titles(self, browser: str) -> list[TalkTitle]:
+        """A browser's newest conversations, newest first, by their first message."""
+        return [self._title(number, self._lines[number][0]) for number in self.numbers(browser)[:_TITLES_MAX]]
+
+    def _read_title(self, number: str, line: Line) -> TalkTitle:
+        """The title of the conversation whose first line is this one; empty where it is not there any more."""
+        record = next(iter(self._logs.read([line])), {})
+        state = record.get("state") or next(iter(record.get("states", ())), {})
+        said = next((text for role, text in state.get("messages", ()) if role == "user"), "")
+        text = said[0] if isinstance(said, list) else said
+        return TalkTitle(number, " ".join(text.split())[:_TITLE_CHARACTERS_MAX])
 
     def load(self, number: str, browser: str, owner: str) -> ArenaConversation | None:
         """A browser's conversation as its lines tell it; None when it has none of this number."""

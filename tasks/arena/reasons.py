@@ -28,16 +28,20 @@ def _checked(reasons: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     for key, texts in reasons.items():
         if not _is_key(key):
             raise ValueError(f"{key[:60]!r} is no key of a reason; give at most 40 of a-z, 0-9 and _, a letter first")
-        if ENGLISH not in texts:
-            raise ValueError(f"{key!r} has no English text; add `{ENGLISH}:`, which the log has")
-        if unknown := next((language for language in texts if language not in LANGUAGES), None):
-            raise ValueError(f"{key!r} has the language {unknown[:20]!r}; the arena speaks {', '.join(LANGUAGES)}")
-        for language, text in texts.items():
-            if not text.strip() or not text.isprintable() or len(text) > _TEXT_CHARACTERS_MAX:
-                raise ValueError(
-                    f"{key!r}, {language}: give a text of one line, of 1 to {_TEXT_CHARACTERS_MAX} characters"
-                )
+        checked_texts(key, texts)
     return reasons
+
+
+def checked_texts(key: str, texts: dict[str, str]) -> dict[str, str]:
+    """The texts of a key by language. Raises ValueError for the first that a page could not show on one line."""
+    if ENGLISH not in texts:
+        raise ValueError(f"{key!r} has no English text; add `{ENGLISH}:`, which stands for missing languages")
+    if unknown := next((language for language in texts if language not in LANGUAGES), None):
+        raise ValueError(f"{key!r} has the language {unknown[:20]!r}; the arena speaks {', '.join(LANGUAGES)}")
+    for language, text in texts.items():
+        if not text.strip() or not text.isprintable() or len(text) > _TEXT_CHARACTERS_MAX:
+            raise ValueError(f"{key!r}, {language}: give a text of one line, of 1 to {_TEXT_CHARACTERS_MAX} characters")
+    return texts
 
 
 Texts = Annotated[dict[str, dict[str, str]], AfterValidator(_checked)]

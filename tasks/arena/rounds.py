@@ -32,11 +32,13 @@ from tasks.arena.conversations import (
     vote_record,
 )
 from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visit, Visitors, with_sampling
+from tasks.arena.live import LiveTexts
 from tasks.arena.logs import CHOICES, RATINGS, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.opinions import AnswerReaction, TurnVote, first_vote
 from tasks.arena.past import Past
 from tasks.arena.pool import DrawnModel, Pool
 from tasks.arena.reasons import Reasons, read_reasons
+from tasks.arena.starters import Starters, read_starters
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
@@ -51,10 +53,10 @@ class Arena:
         self, models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], admission: Admission,
         logs: LogFolder, visitors: Visitors, *, version: str, images_max: int = 4, characters_max: int = 12_000,
         answers_at_once: int = 40, rng: Random | None = None, reasons: Reasons | None = None,
+        starters: Starters | None = None,
     ) -> None:  # fmt: skip
         self.pool, self.admission, self.logs, self.visitors = Pool(models), admission, logs, visitors
         self.images_max, self.characters_max, self.counts = images_max, characters_max, Counts()
-        self.reasons = reasons or read_reasons(None)
         self.cast: list[Cast] = []
         """Anonymous votes so far."""
         self._writing: set[asyncio.Task[None]] = set()
@@ -63,10 +65,16 @@ class Arena:
         self.past = Past(logs, {model.name: model for model in models}, visitors.link)
         self.figures, self.steering, self.refusals = ArenaFigures(models), Steering(logs.folder), Counter[str]()
         self.pool.steered = self.steering.now
+        self.texts = LiveTexts(self.steering.now, reasons or read_reasons(None), starters or read_starters(None))
         self._answers.noted = self._note
         self._open_now: dict[str, ArenaConversation] = {}
         self.before, self.updates, self.waiting = self._answers.before, self._answers.updates, self._answers.waiting
         self._rng = rng or Random()  # noqa: S311 - draws pairs
+
+    @property
+    def reasons(self) -> Reasons:
+        """The reasons that visitors may choose now."""
+        return self.texts.reasons()
 
     def _note(self, record: dict[str, Any], line: Line) -> None:
         self.past.note(record, line)

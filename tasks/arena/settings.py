@@ -25,6 +25,8 @@ class ArenaSettings(Row):
     """Heading of the page."""
     reasons: str | None = None
     """YAML file of short reasons for votes and reactions, with their texts by language; by default those shipped."""
+    starters: str | None = None
+    """YAML file of starter prompts by category and language, with pictures beside it; by default those shipped."""
     images_max: int = Field(default=4, ge=0, le=20)
     """Images in one message."""
     characters_max: int = Field(default=12_000, ge=1, le=500_000)

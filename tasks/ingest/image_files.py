@@ -243,6 +243,8 @@ def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:
 
 
 INDEX = "presets.json"
+STARTERS = "starters"
+"""Folder beside the logs of our own arena with the pictures of starter prompts, a collection of presets."""
 
 
 class PresetFile(NamedTuple):

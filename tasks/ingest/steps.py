@@ -14,6 +14,8 @@ from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.published import BENCH_ITEMS
 from tasks.ingest.image_files import (
+    INDEX,
+    STARTERS,
     ImageSource,
     PresetFile,
     embedded_images,
@@ -83,7 +85,8 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     apply_lists(store, listed)
     beside_logs = None if settings.source is not None else find_presets(_log_folder(settings))
     folder = Path(settings.presets) if settings.presets else beside_logs
-    presets = not_held(store, preset_files(folder) if folder else [])
+    folders = [each for each in (folder, _starter_folder(settings)) if each]
+    presets = not_held(store, [preset for each in folders for preset in preset_files(each)])
     # image names in the sightings, of all files or of one, as first shown: a release reads those shown together
     source = _items_file(settings)
     of_file = pl.lit(True) if source is None else pl.col("source") == source
@@ -183,6 +186,12 @@ def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:
     if settings.source is not None:
         return []
     return source_files(_log_folder(settings), settings.format, settings.since, settings.until)
+
+
+def _starter_folder(settings: Settings) -> Path | None:
+    """The pictures of starter prompts that our own arena keeps beside its logs; None where there are none."""
+    folder = None if settings.source is not None else _log_folder(settings) / STARTERS
+    return folder if folder and (folder / INDEX).is_file() else None
 
 
 def _image_folders(settings: Settings) -> list[Path]:

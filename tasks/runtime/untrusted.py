@@ -134,9 +134,16 @@ def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow
     """A YAML file as one row. Raises BadInput for the first error; `more` says where its keys are explained."""
     where, more = f"{what} {str(path)!r}", more or f"its keys are {', '.join(row.model_fields)}"
     try:
-        return row.model_validate(read_yaml(path))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{where} cannot be read ({why_unreadable(error)}); {more}") from None
+    return row_of_text(text, row, where, more)
+
+
+def row_of_text(text: str, row: type[AnyRow], where: str, more: str) -> AnyRow:
+    """A YAML text as one row. Raises BadInput for the first error; `where` names the text, `more` says what helps."""
+    try:
+        return row.model_validate(parse_yaml(text))
     except yaml.YAMLError:
         raise BadInput(f"{where} is not YAML; {more}") from None
     except ValidationError as error:

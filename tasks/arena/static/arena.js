@@ -22,7 +22,8 @@ async function ask(method, address, content, type = "application/json") {
   const asks = told.key === "doubted";  // whether it is sent is the visitor's choice
   appeal(answer.ok || asks ? "" : told.key);
   if (answer.ok || asks) return told;
-  news(told.refused || (answer.status === 413 ? words.too_large : words.unreachable), true);
+  if (told.key === "terms_first" && data.accepted) news(words.terms_changed, true);  // since this page was opened
+  else news(told.refused || (answer.status === 413 ? words.too_large : words.unreachable), true);
   return null;
 }
 
@@ -50,6 +51,8 @@ function show(told) {
   at("composer").hidden = !told.open;
   at("chosen")?.remove();
   at("terms-line")?.remove();
+  at("talks").innerHTML = told.talks;
+  listed();
   side(body.classList.contains("show-1") ? 1 : 0);
   formulas();
   size();
@@ -96,6 +99,12 @@ function grow(told) {
   if (told.votable) for (const button of at("bar").querySelectorAll(".vote")) button.dataset.open = "1";
   if (told.votable) unlock();
   if (near) scrollTo(0, document.documentElement.scrollHeight);
+}
+
+// The list of own talks has a place at the side as soon as there is one.
+function listed() {
+  at("talks").hidden = !at("talks").childElementCount;
+  body.classList.toggle("listed", !at("talks").hidden);
 }
 
 // Whether the talk goes on after a vote is remembered until the tab is closed.
@@ -225,6 +234,18 @@ async function add(address, content, alt) {
   pictures.push({name: told.name, alt});
   drawn();
   text.focus();
+  return true;
+}
+
+// A starter prompt takes the place of what is there, with its picture in place of that of another one.
+async function starter(button) {
+  text.value = button.dataset.ask;
+  size();
+  text.focus();
+  const before = pictures.findIndex((each) => each.starter), picture = button.dataset.picture;
+  if (before >= 0) ask("DELETE", `/pictures/${pictures.splice(before, 1)[0].name}`);
+  drawn();
+  if (picture && await add(`/starters/${picture}`)) pictures.at(-1).starter = true;
 }
 
 async function files(list) {
@@ -253,7 +274,7 @@ document.addEventListener("click", async (event) => {
   if (on.act) act(button);
   else if (on.show) side(Number(on.show));
   else if (on.example) add(`/examples/${on.example}`, undefined, button.textContent.trim());
-  else if (on.ask) { text.value = on.ask; size(); text.focus(); }
+  else if (on.ask) starter(button);
   else if (on.terms || button.id === "terms-open") terms(false);
   else if (on.copy) { await navigator.clipboard.writeText(button.closest(".answer").querySelector(".said-by").innerText); news(words.copied); }
   else if (on.copyLink) { await navigator.clipboard.writeText(location.origin + on.copyLink); news(words.copied); }

@@ -1,0 +1,90 @@
+"""The list of one's talks at the side of the page."""
+
+import asyncio
+
+from tests.built_arena import image_file
+from tests.tasks.arena.test_shared import Page, application
+
+
+def test_a_visitors_talks_are_listed_newest_first_to_that_visitor_alone(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor, other = Page(app), Page(app)
+        await visitor.begin()
+        await other.begin()
+        await visitor.say("The first <b>question</b>")
+        first, visitor.number = visitor.number, ""
+        await visitor.say("The second question")
+        return (
+            (await visitor.client.get("/")).text,
+            (await visitor.client.get(f"/c/{first}")).text,
+            (await other.client.get("/")).text,
+            first,
+        )
+
+    start, opened, strange, first = asyncio.run(visits())
+    listed = start.partition('id="talks"')[2].partition("</nav>")[0]
+    assert listed.index("The second question") < listed.index("The first &lt;b&gt;question")
+    assert "aria-current" not in listed and f'href="/c/{first}" aria-current="page"' in opened
+    assert "question" not in strange.partition('id="talks"')[2].partition("</nav>")[0]
+
+
+def test_the_list_comes_with_the_answers(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        before = (await visitor.say("A question"))["talks"]
+        return before, (await visitor.act("vote", kind="leftvote"))["talks"]
+
+    before, after = asyncio.run(visits())
+    assert before == "" and "A question" in after and "-model" not in after
+
+
+def test_a_forgotten_talk_is_not_listed(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question")
+        assert (await visitor.act("forget"))["talks"] == ""
+        return (await visitor.client.get("/")).text
+
+    assert "A question" not in asyncio.run(visits())
+
+
+def test_a_talk_that_began_with_a_picture_alone_has_a_title(build, admission):
+    app = application(build(vision=("good-model", "second-model")), admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        name = (await visitor.client.post("/pictures", content=image_file())).json()["name"]
+        await visitor.say("", [name])
+        return (await visitor.act("vote", kind="leftvote"))["talks"]
+
+    assert "<bdi>image</bdi>" in asyncio.run(visits())
+
+
+def test_a_restart_keeps_the_list(build, admission):
+    built = build()
+
+    async def begun():
+        visitor = Page(application(built, admission))
+        await visitor.begin()
+        await visitor.say("A question")
+        return visitor.client.cookies
+
+    cookies = asyncio.run(begun())
+    again = build(built.models)
+    again.arena.read_logs()
+
+    async def later():
+        visitor = Page(application(again, admission))
+        visitor.client.cookies = cookies
+        return (await visitor.client.get("/")).text
+
+    assert "A question" in asyncio.run(later())
