@@ -66,7 +66,7 @@ def arena(
         print(write_space(space, settings, asked))
         return
     from flows.arena import serving
-    from tasks.arena.admin.pages import Beside, admin_app, admin_token
+    from tasks.arena.admin.pages import Beside, admin_app, operator_tokens
     from tasks.runtime.serving import serve_on
 
     served, connect, examples_at = serving.served(demo, models, settings)
@@ -80,7 +80,7 @@ def arena(
         settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
     chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host, demo)
-    admission, token = serving.admission(settings), admin_token()
+    admission, tokens = serving.admission(settings), operator_tokens(settings)
     with ExitStack() as opened:
         listener = opened.enter_context(listening(port, _PORT, host))
         made, app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
@@ -88,11 +88,11 @@ def arena(
         print(f"{link}\ncurate what was logged: curate run --logs {folder} --store {folder}-store", flush=True)
         served_app: Any = app
         listeners = [listener]
-        if token:
+        if tokens:
             at = listening(settings.admin_port, _ADMIN_PORT, settings.admin_host, "--set admin_port=")
             listeners.append(opened.enter_context(at))
             number = listeners[1].getsockname()[1]
-            served_app = Beside(app, admin_app(made, token, settings), number)
+            served_app = Beside(app, admin_app(made, tokens, settings), number)
             print(f"for operators: http://{settings.admin_host}:{number}/", flush=True)
         print("Ctrl-C ends it", flush=True)
         if not no_browser:

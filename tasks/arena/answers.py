@@ -114,10 +114,19 @@ class Answers:
         self._waiting.append(current)
         self._admit()
 
+    def _connected(self, model: ArenaModel) -> StreamingModel:
+        """What asks a model; kept for those that are served, and made anew for one with a visitor's settings."""
+        made = next((each for served, each in self._asked if served == model), None)
+        if made is None:
+            made = self._connect(model)
+            if model in self._pool.models:
+                self._asked.append((model, made))
+        return made
+
     async def _read(self, messages: Sequence[ChatMessage], side: Side, answer: StreamedAnswer, current: _Round) -> None:
         await current.admitted.wait()
         answer.started = time.time()
-        asked = next((made for model, made in self._asked if model == side.model), None) or self._connect(side.model)
+        asked = self._connected(side.model)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             async for piece in asked.stream(messages):
                 if isinstance(piece, TokensUsed):

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import check_words, page_language, page_words, speak
+from tasks.arena.words import LANGUAGES, check_words, page_language, page_words, speak
 from tasks.images.small import MEDIA_TYPE, thumb
 from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
@@ -290,7 +290,9 @@ def make_app(
     app.add_exception_handler(
         404, lambda *_: HTMLResponse(pages.page("told.html", "", told=page_words()["not_found"]), 404)
     )
-    app.add_middleware(PageGuard, known=partial(is_own, host, settings), proxied=settings.proxies > 0)
+    languages = arena.texts.languages
+    own = partial(is_own, host, settings)
+    app.add_middleware(PageGuard, known=own, proxied=settings.proxies > 0, languages=languages)
     app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
     return app
 
@@ -387,8 +389,11 @@ def _told(key: str, status: int) -> Response:
 class PageGuard:
     """Refuses what other sites send, and adds the policy, other headers and the browser's cookie."""
 
-    def __init__(self, app: Any, known: Callable[[str], bool], proxied: bool, cookie: bool = True) -> None:
-        self._app, self._known, self._proxied, self._cookie = app, known, proxied, cookie
+    def __init__(
+        self, app: Any, known: Callable[[str], bool], proxied: bool, cookie: bool = True,
+        languages: Callable[[], Sequence[str]] = lambda: LANGUAGES,
+    ) -> None:  # fmt: skip
+        self._app, self._known, self._proxied, self._cookie, self._languages = app, known, proxied, cookie, languages
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
@@ -396,7 +401,7 @@ class PageGuard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        speak(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
+        speak(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"), self._languages())
         if is_from_elsewhere(scope["method"], scope["headers"], self._known, self._proxied):
             await Response(page_words()["own_page_only"], 403)(scope, receive, send)
             return

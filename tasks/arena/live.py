@@ -28,10 +28,15 @@ class LiveTexts:
         """Kind -> the text that was read last, and what it says."""
         self.terms_of_start = terms
 
+    def check(self) -> None:
+        """Raises BadInput for changes of an earlier start that cannot be used in this one."""
+        self.reasons()
+        self.starters()
+
     def reasons(self) -> Reasons:
         """The reasons of now."""
         text = self._steered().reasons
-        return self._first[0] if text is None else self.read_reasons(text)
+        return self._first[0] if text is None else self.read_reasons(text)  # checked before it was stored
 
     def starters(self) -> Starters:
         """The starter prompts of now."""

@@ -197,9 +197,20 @@ def _append(path: Path, line: bytes) -> int:
 
 def replace_whole(path: Path, content: bytes) -> None:
     """Put a whole file, for its owner alone, in place of another or of none; a killed process leaves the old one."""
+    with replacing(path, content):
+        pass
+
+
+@contextmanager
+def replacing(path: Path, content: bytes) -> Iterator[None]:
+    """The same, in two steps: the content is on the disk before the block, and in its place after it.
+
+    An error of the block leaves the old file.
+    """
     part = path.with_suffix(f".part-{secrets.token_hex(8)}")
     try:
         _write_whole(part, content)
+        yield
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -27,6 +27,12 @@ def read_arena_models(path: Path) -> list[ArenaModel]:
     models = read_models_list(path, ArenaModel, "docs/models.md", _HINTS)
     if number := next((number for number, model in enumerate(models, 1) if not model.name.isprintable()), None):
         raise BadInput(f"{where}, entry {number}: name: only printable characters; logs with others are rejected")
+    require_battles(models, where)
+    return models
+
+
+def require_battles(models: Sequence[ArenaModel], where: str) -> None:
+    """Raises BadInput where the models make no battles, or battles without images alone."""
     drawn = [model for model in models if model.weight > 0]
     if len(drawn) < 2:
         raise BadInput(f"{where}: {len(drawn)} model with a weight above 0; a battle needs two")
@@ -35,7 +41,6 @@ def read_arena_models(path: Path) -> list[ArenaModel]:
             f"{where}: one model has `vision: true`; a battle with an image needs two. Add another, or leave `vision` "
             "out, and the arena takes no images"
         )
-    return models
 
 
 def check_arena_keys(models: Sequence[ArenaModel]) -> None:

@@ -45,10 +45,11 @@ class Past:
     """The conversations of every browser in a log."""
 
     def __init__(
-        self, logs: LogFolder, models: Mapping[str, ArenaModel], link: Callable[[str], str] = lambda made_of: made_of
-    ) -> None:
-        """`link`: what the log says of a read-only page -> the last part of its address."""
-        self._logs, self._models, self._link = logs, models, link
+        self, logs: LogFolder, served: Callable[[], Sequence[ArenaModel]],
+        link: Callable[[str], str] = lambda made_of: made_of,
+    ) -> None:  # fmt: skip
+        """`served`: the models of now. `link`: what the log says of a read-only page -> the end of its address."""
+        self._logs, self._served, self._link = logs, served, link
         self._title = lru_cache(_TITLES_KEPT)(self._read_title)
         self._links: dict[str, Line | None] = {}
         """Last part of the address of a read-only page -> the line that it shows; None for one that was taken back."""
@@ -58,6 +59,10 @@ class Past:
         """Number of a conversation -> its lines, in order."""
         self._of: dict[str, list[str]] = {}
         """Browser -> numbers, in order."""
+
+    @property
+    def _models(self) -> dict[str, ArenaModel]:
+        return {model.name: model for model in self._served()}
 
     def note(self, record: Record, line: Line) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
@@ -87,12 +92,13 @@ class Past:
     def _as_shared(self, record: Record) -> ArenaConversation:
         """The conversation of the line of a share, as it was then."""
         marks, sides = record["arena"], []
-        for state in record["states"]:
+        states = record.get("states") or [record["state"]]  # of a direct chat there is one
+        for state in states:
             texts = [text or "" for role, text in state["messages"] if role == "assistant"]
             answers = [StreamedAnswer(text, done=True, failed=not text) for text in texts]
             sides.append(Side(_model(state["model_name"], self._models), state["conv_id"], answers))
         made = ArenaConversation(Mode(marks["mode"]), sides, owner="", closed=True, revealed=bool(marks["named"]))
-        for role, said in record["states"][0]["messages"]:
+        for role, said in states[0]["messages"]:
             if role == "user":
                 text, names = said if isinstance(said, list) else (said, [])
                 pictures = tuple(Picture(name, self._logs.image(name)) for name in names)

@@ -74,7 +74,7 @@ class Pool:
     """The models of an arena. Thread-safe."""
 
     def __init__(self, models: Sequence[ArenaModel], clock: Callable[[], float] = time.monotonic) -> None:
-        self.models = list(models)
+        self._of_file = list(models)
         self._clock = clock
         self._failed: dict[str, int] = {}
         self._back_at: dict[str, float] = {}
@@ -84,6 +84,18 @@ class Pool:
         self.sampling = Sampling()
         self.steered: Callable[[], ArenaSteering] = ArenaSteering
         """The changes of the operator."""
+
+    @property
+    def models(self) -> list[ArenaModel]:
+        """The models of the models file and those of the operator, which take the place of others of their name."""
+        added = {model.name: model for model in self.steered().models}
+        return [added.pop(model.name, model) for model in self._of_file] + list(added.values())
+
+    def models_without(self, name: str) -> list[ArenaModel]:
+        """The models of now when the operator's model of this name goes."""
+        of_file = {model.name: model for model in self._of_file}
+        kept = [model for model in self.models if model.name != name]
+        return [*kept, of_file[name]] if name in of_file else kept
 
     def available(self) -> list[ArenaModel]:
         """The models that may be asked now; one that was out is tried again when its time is over."""

@@ -88,6 +88,11 @@ class Reasons:
     def __init__(self, file: ReasonsFile) -> None:
         self._file = file
 
+    @property
+    def file(self) -> dict[str, dict[str, dict[str, str]]]:
+        """The groups of reasons as their file has them."""
+        return self._file.model_dump()
+
     def fitting(self, kind: RecordType, language: str = "") -> Mapping[str, str]:
         """Key -> text of the reasons that fit a vote, by default in the language of the request, else in English."""
         spoken = language or page_language()["lang"]

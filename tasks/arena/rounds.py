@@ -62,10 +62,11 @@ class Arena:
         self._writing: set[asyncio.Task[None]] = set()
         self._about = {"version": version}
         self._answers = Answers(connect, self.pool, logs, self.counts, self._about, answers_at_once)
-        self.past = Past(logs, {model.name: model for model in models}, visitors.link)
+        self.past = Past(logs, lambda: self.pool.models, visitors.link)
         self.figures, self.steering, self.refusals = ArenaFigures(models), Steering(logs.folder), Counter[str]()
-        self.pool.steered = self.steering.now
+        self.pool.steered = self.figures.steered = self.steering.now
         self.texts = LiveTexts(self.steering.now, reasons or read_reasons(None), starters or read_starters(None))
+        self.texts.check()
         self._answers.noted = self._note
         self._open_now: dict[str, ArenaConversation] = {}
         self.before, self.updates, self.waiting = self._answers.before, self._answers.updates, self._answers.waiting
@@ -459,7 +460,7 @@ class Arena:
         The link stays the same until it is taken back, and shows the state that was shared last.
         """
         self._check_owner(conversation, visit)
-        if conversation.mode is Mode.DIRECT or conversation.answering or not conversation.may_vote("share"):
+        if conversation.answering or not conversation.may_vote("share"):
             return False
         if wait := self.visitors.wait_seconds(visit.address, visit.owner, "link of"):
             raise Refused("too_many", seconds=round(wait))

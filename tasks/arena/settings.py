@@ -71,6 +71,9 @@ class ArenaSettings(Row):
     """Address on which the admin page listens, when ARENA_ADMIN_TOKEN is set."""
     admin_port: int | None = Field(default=None, ge=1, le=65_535)
     """Port of the admin page; by default 8386, or a free one."""
+    operators: dict[str, str] = {}
+    """Name of an operator of the admin page, and of the environment variable with that operator's own token; the audit
+    log then tells them apart."""
     answers_at_once: int = Field(default=40, ge=1)
     """Messages answered at once; others wait in a queue."""
 

@@ -107,6 +107,8 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     wanted = _STATES_OF.get(record_type) if type(record_type) is str else None
     if wanted is None:
         raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the ten record types")
+    if record_type == RecordType.SHARE and "state" in record and "states" not in record:
+        wanted = 1  # of a direct chat
     if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))

@@ -13,6 +13,7 @@ from typing import Any
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import Prices, TokenRate
+from schemas.upkeep import ArenaSteering
 from tasks.arena.logs import VOTES
 from tasks.runtime.budget import load_prices
 
@@ -38,8 +39,10 @@ class ArenaFigures:
     def __init__(
         self, models: Sequence[ArenaModel], prices: Prices | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        known = prices or load_prices(None)
-        self._prices = {model.name: model.price or known.tokens(f"openai-{model.asked_as}") for model in models}
+        self._shipped = prices or load_prices(None)
+        self._prices = {model.name: self._price_of(model) for model in models}
+        self.steered: Callable[[], ArenaSteering] = ArenaSteering
+        """The changes of the operator."""
         self._clock, self._lock = clock, threading.Lock()
         self._hours: dict[int, dict[str, Counted]] = {}
         self._voted: dict[str, int] = {}
@@ -55,7 +58,7 @@ class ArenaFigures:
         with self._lock:
             if hour > self._last() - HOURS:
                 if kind == RecordType.CHAT:
-                    counted, price = self._counted(hour, model), self._prices.get(model)
+                    counted, price = self._counted(hour, model), self.price(model)
                     counted.answers += 1
                     counted.usd += price.usd(*_tokens(record)) if price else 0
                 elif kind in VOTES:
@@ -104,8 +107,15 @@ class ArenaFigures:
         return self.price(model) is not None
 
     def price(self, model: str) -> TokenRate | None:
-        """The price of a model, by the models file, else by the shipped prices; None where neither says it."""
-        return self._prices.get(model)
+        """The price of a model, by the operator, the models file, or the shipped prices; None where none says it."""
+        state = self.steered()
+        if given := state.prices.get(model):
+            return given
+        added = next((each for each in state.models if each.name == model), None)
+        return self._price_of(added) if added else self._prices.get(model)
+
+    def _price_of(self, model: ArenaModel) -> TokenRate | None:
+        return model.price or self._shipped.tokens(f"openai-{model.asked_as}")
 
     def exposure(self) -> dict[str, tuple[int, float]]:
         """Model -> in how many battles it answered, and in how many the logged shares say that it should have."""

@@ -4,31 +4,39 @@ import hmac
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import yaml
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, CurateError, StoreUnwell
+from schemas.run import TokenRate
+from schemas.upkeep import TermsVersion
 from tasks.arena.app import PageGuard
 from tasks.arena.entrance import cookie_hash
 from tasks.arena.guards.requests import form_of, is_own
+from tasks.arena.live import digest_of_terms, require_new
+from tasks.arena.models_file import check_arena_keys, require_battles
 from tasks.arena.page import SERVED
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
-from tasks.arena.words import page_words
+from tasks.arena.words import LANGUAGES, page_words
 from tasks.runtime.serving import Bounded, Message, Receive, Send
-from tasks.runtime.untrusted import one_line
+from tasks.runtime.untrusted import checked_entry, one_line, parse_yaml, why_no_yaml, yaml_text
 
 TOKEN_VARIABLE = "ARENA_ADMIN_TOKEN"  # noqa: S105 - the name of it
 TOKEN_CHARACTERS_MIN = 16
 _COOKIE = "arena_admin"
-_FORM_BYTES_MAX = 8192
+_FORM_BYTES_MAX = 1024 * 1024
+"""Terms in every language."""
 CHANGES = 20
 """Changes that are shown, of the audit log."""
 _HERE = Path(__file__).parent
@@ -45,33 +53,61 @@ def admin_token() -> str:
     return token
 
 
+def operator_tokens(settings: ArenaSettings) -> dict[str, str]:
+    """Token -> name of the operator that it tells; `ARENA_ADMIN_TOKEN` tells none. Raises BadInput for a bad token."""
+    tokens = {token: ""} if (token := admin_token()) else {}
+    for name, variable in settings.operators.items():
+        token = os.environ.get(variable, "").strip()
+        if len(token) < TOKEN_CHARACTERS_MIN:
+            raise BadInput(
+                f"operator {name!r}: the variable that holds the token is not set, or has fewer than "
+                f"{TOKEN_CHARACTERS_MIN} characters"
+            )
+        if token in tokens:
+            raise BadInput(f"operator {name!r} has a token that somebody else has, too; give each a token of their own")
+        tokens[token] = name
+    return tokens
+
+
 class Admin:
     """Everything that the page shows and does."""
 
-    def __init__(self, arena: Arena, token: str) -> None:
-        self.arena, self._token = arena, cookie_hash(token)
+    def __init__(self, arena: Arena, tokens: Mapping[str, str]) -> None:
+        """`tokens`: token -> name of the operator."""
+        self.arena, self._tokens = arena, {cookie_hash(token): name for token, name in tokens.items()}
         loader = jinja2.FileSystemLoader(_HERE)
         self._page = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
         self._page.filters |= {"line": one_line, "told": _told}
 
-    def may(self, request: Request) -> bool:
-        """Whether the browser, or a program by `Authorization: Bearer`, has the token."""
+    def who(self, request: Request) -> str | None:
+        """The name that goes with the token of the browser, or of a program by `Authorization: Bearer`; None without.
+
+        Every token is compared, in the same time.
+        """
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         given = [request.cookies.get(_COOKIE, ""), cookie_hash(bearer)]
-        return any(hmac.compare_digest(each.encode("utf-8", "replace"), self._token.encode()) for each in given)
+        names = [name for each in given for name in self._names_of(each)]
+        return names[0] if names else None
+
+    def _names_of(self, digest: str) -> list[str]:
+        """The name that goes with the hash of a token, alone in a list; none for no token of the page."""
+        sent = digest.encode("utf-8", "replace")
+        return [name for known, name in self._tokens.items() if hmac.compare_digest(sent, known.encode())]
 
     def enter(self, token: str) -> Response:
         """Take a token."""
-        if not hmac.compare_digest(cookie_hash(token.strip()), self._token):
+        digest = cookie_hash(token.strip())
+        if not self._names_of(digest):
             return Response(status_code=403)
         response = RedirectResponse("/", 303)
-        response.set_cookie(_COOKIE, self._token, httponly=True, samesite="strict")
+        response.set_cookie(_COOKIE, digest, httponly=True, samesite="strict")
         return response
 
     def figures(self) -> dict[str, Any]:
         """All that the page shows, as JSON takes it."""
         arena, state = self.arena, self.arena.steering.now()
         hours = arena.figures.hours()
+        names = {arena.steering.who(name): name for name in self._tokens.values() if name}
         try:
             changes, broken = arena.steering.audited()[-CHANGES:], ""
         except StoreUnwell as error:
@@ -85,9 +121,29 @@ class Admin:
             "sampling": arena.pool.sampling_in_words(),
             "models": [self._model(model.name, model.weight) for model in arena.pool.models],
             "hours": {hour: {name: vars(each) for name, each in counts.items()} for hour, counts in hours.items()},
-            "changes": [(f"{each.at:%Y-%m-%d %H:%M}", each.about) for each in reversed(changes)],
+            "changes": [
+                (f"{each.at:%Y-%m-%d %H:%M}", each.about, names.get(each.who, each.who)) for each in reversed(changes)
+            ],
+            "texts": self._texts(),
             "audit_log_broken": broken,
             "appeals": [each.model_dump(mode="json") for each in reversed(state.appeals)],
+        }
+
+    def _texts(self) -> dict[str, Any]:
+        """What the forms of models, prices, reasons, starter prompts, languages and terms begin with."""
+        state, texts = self.arena.steering.now(), self.arena.texts
+        return {
+            "reasons": yaml_text(texts.reasons().file) if state.reasons is None else state.reasons,
+            "starters": yaml_text(texts.starters().file.model_dump(exclude_none=True))
+            if state.starters is None
+            else state.starters,
+            "languages": {language: language in texts.languages() for language in LANGUAGES},
+            "terms": {language: texts.terms(language) for language in LANGUAGES},
+            "versions": [
+                {"name": each.name, "at": f"{each.at:%Y-%m-%d %H:%M}", "digests": _digests(each)}
+                for each in reversed(state.terms)
+            ],
+            "added": [each.name for each in state.models],
         }
 
     def _model(self, name: str, weight: float) -> dict[str, Any]:
@@ -96,37 +152,118 @@ class Admin:
         by_hour = [counts.get(name) for counts in figures.hours().values()]
         own = [each for each in by_hour if each]
         drawn, expected = figures.exposure().get(name, (0, 0.0))
+        price = figures.price(name)
         return {
             "name": name, "weight": state.weights.get(name, weight), "paused": name in state.paused,
             "down_seconds": round(pool.down_seconds(name)), "failures": pool.failures[name],
             "answers": sum(each.answers for each in own), "votes": sum(each.votes for each in own),
             "votes_by_hour": [each.votes if each else 0 for each in reversed(by_hour)],
             "usd": round(sum(each.usd for each in own), 6) if figures.priced(name) else None, "drawn": drawn,
-            "expected": round(expected, 1),
+            "expected": round(expected, 1), "price": price.model_dump() if price else None,
         }  # fmt: skip
 
     def shown(self, done: str = "", status: int = 200) -> Response:
         """The page, with a line about what was done."""
         return HTMLResponse(self._page.get_template("admin.html").render(self.figures(), done=done), status)
 
-    def do(self, what: str, form: Mapping[str, Sequence[str]]) -> str:
-        """Apply a form; returns a line that says so. Raises BadInput."""
+    def do(self, what: str, form: Mapping[str, Sequence[str]], by: str = "") -> str:
+        """Apply a form of an operator; returns a line that says so. Raises BadInput; then nothing changed."""
         model, value = (form.get(name, [""])[0].strip() for name in ("model", "value"))
         steering = self.arena.steering
-        if what in ("pause", "resume", "weight") and all(each.name != model for each in self.arena.pool.models):
+        of_one = what in ("pause", "resume", "weight", "price", "drop")
+        if of_one and all(each.name != model for each in self.arena.pool.models):
             raise BadInput(f"no model {one_line(model, 60)!r} is served here")
         match what:
             case "pause" | "resume":
-                steering.pause(model, what == "pause")
+                steering.pause(model, what == "pause", by)
             case "weight":
-                steering.weigh(model, _number(value))
+                steering.weigh(model, _number(value), by)
             case "budget":
-                steering.limit(_number(value))
+                steering.limit(_number(value), by)
             case "appeal" if value.isdecimal():
-                steering.close_appeal(int(value[:12]))
+                steering.close_appeal(int(value[:12]), by)
+            case "price":
+                steering.price(model, _rate(form), by)
+            case "serve":
+                steering.serve(self._new_model(value), by)
+            case "drop":
+                self._require_battles(self._without(model))
+                steering.drop(model, by)
+            case "reasons" | "starters":
+                self._read(what, value)
+                steering.take_text(what, value or None, by)
+            case "languages":
+                steering.speak(_languages(form), by)
+            case "terms":
+                steering.publish_terms(self._new_terms(form), by)
             case _:
                 raise BadInput("this form is not known; reload the page")
         return "Done. It holds from the next message on, and is in the audit log."
+
+    def _read(self, what: str, text: str) -> None:
+        """Raises BadInput for a text that is no such YAML; an empty one stands for that of the start."""
+        texts = self.arena.texts
+        if text:
+            texts.read_reasons(text) if what == "reasons" else texts.read_starters(text)
+
+    def _new_model(self, text: str) -> ArenaModel:
+        """The model of an entry in YAML. Raises BadInput for one that cannot be served, or MissingProvider."""
+        try:
+            entry = parse_yaml(text)
+        except yaml.YAMLError as error:
+            raise BadInput(f"the model is not YAML ({why_no_yaml(error)}); docs/models.md has an example") from None
+        entry = entry[0] if isinstance(entry, list) and len(entry) == 1 else entry
+        model = checked_entry(entry, ArenaModel, "the model", {})
+        if not model.name.isprintable():
+            raise BadInput("the model: name: only printable characters; logs with others are rejected")
+        check_arena_keys([model])
+        self._require_battles([*(each for each in self.arena.pool.models if each.name != model.name), model])
+        return model
+
+    def _without(self, name: str) -> list[ArenaModel]:
+        """The models of now when the operator's model of this name goes. Raises BadInput where it is none of those."""
+        if all(each.name != name for each in self.arena.steering.now().models):
+            raise BadInput(f"model {one_line(name, 60)!r} is of the models file; pause it")
+        return self.arena.pool.models_without(name)
+
+    def _require_battles(self, models: Sequence[ArenaModel]) -> None:
+        weights = self.arena.steering.now().weights
+        weighted = [each.model_copy(update={"weight": weights.get(each.name, each.weight)}) for each in models]
+        require_battles(weighted, "the models")
+
+    def _new_terms(self, form: Mapping[str, Sequence[str]]) -> TermsVersion:
+        """The terms of a form. Raises BadInput for some without a version or an English text, or that are not new."""
+        name, *_ = form.get("version", [""])
+        texts = {language: form.get(f"text_{language}", [""])[0].strip() for language in LANGUAGES}
+        given = {language: text.replace("\r\n", "\n") for language, text in texts.items() if text}
+        require_new(self.arena.steering.now().terms, name.strip(), given)
+        entry = {"name": name.strip(), "at": datetime.now(UTC), "texts": given}
+        return checked_entry(entry, TermsVersion, "the terms", {})
+
+
+def _digests(terms: TermsVersion) -> dict[str, str]:
+    """Language -> the version as the log of conversations has it."""
+    return {language: digest_of_terms(text) for language, text in terms.texts.items()}
+
+
+def _rate(form: Mapping[str, Sequence[str]]) -> TokenRate | None:
+    """The price of a form; None for empty fields. Raises BadInput for half of a price."""
+    dollars, answered = (_number(form.get(name, [""])[0].strip()) for name in ("input", "output"))
+    if dollars is None and answered is None:
+        return None
+    if dollars is None or answered is None:
+        raise BadInput("half of a price is missing; give one for input and one for output, or leave both empty")
+    return TokenRate(input_usd_per_million=dollars, output_usd_per_million=answered)
+
+
+def _languages(form: Mapping[str, Sequence[str]]) -> list[str]:
+    """The languages of a form. Raises BadInput for none, and for one without a file of words."""
+    chosen = list(form.get("language", []))
+    if unknown := next((each for each in chosen if each not in LANGUAGES), None):
+        raise BadInput(f"there are no words in {one_line(unknown, 20)!r}; the arena speaks {', '.join(LANGUAGES)}")
+    if not chosen:
+        raise BadInput("no language is left; choose one or more")
+    return [language for language in LANGUAGES if language in chosen]
 
 
 def _told(key: str) -> str:
@@ -141,20 +278,25 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def admin_app(arena: Arena, token: str, settings: ArenaSettings) -> FastAPI:
-    """The application of the admin page. Without the token every address but the form is 403, with nothing said."""
-    admin = Admin(arena, token)
+def admin_app(arena: Arena, tokens: Mapping[str, str], settings: ArenaSettings) -> FastAPI:
+    """The application of the admin page. Without a token every address but the form is 403, with nothing said.
+
+    `tokens`: token -> name of the operator.
+    """
+    admin = Admin(arena, tokens)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/")
     async def page(request: Request) -> Response:
-        if admin.may(request):
+        if admin.who(request) is not None:
             return await run_in_threadpool(admin.shown)
         return HTMLResponse((_HERE / "token.html").read_text("utf-8"), 403)
 
     @app.get("/figures.json")
     async def figures(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(admin.figures)) if admin.may(request) else Response(status_code=403)
+        if admin.who(request) is None:
+            return Response(status_code=403)
+        return JSONResponse(await run_in_threadpool(admin.figures))
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
@@ -166,10 +308,11 @@ def admin_app(arena: Arena, token: str, settings: ArenaSettings) -> FastAPI:
 
     @app.post("/{what}")
     async def do(what: str, request: Request) -> Response:
-        if not admin.may(request):
+        by = admin.who(request)
+        if by is None:
             return Response(status_code=403)
         try:
-            done = await run_in_threadpool(admin.do, what, await form_of(request))
+            done = await run_in_threadpool(admin.do, what, await form_of(request), by)
         except CurateError as error:
             return await run_in_threadpool(admin.shown, str(error), 422)
         return await run_in_threadpool(admin.shown, done)

@@ -1,6 +1,7 @@
 """Changes of the operator: read from `admin.json` beside the logs by every process, written whole, and audited."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 from filelock import FileLock
 from pydantic import ValidationError
 
+from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
-from schemas.upkeep import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering, Audited, AuditEntry
-from tasks.arena.logs import replace_whole
+from schemas.run import TokenRate
+from schemas.upkeep import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering, Audited, AuditEntry, TermsVersion
+from tasks.arena.logs import replacing
+from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.records import add_audit_entry, audit_entries
 from tasks.storage.tables import Store
 
@@ -53,18 +57,19 @@ class Steering:
             self._state = ArenaSteering.model_validate_json(self._file.read_bytes())
             self._read_of = (found.st_mtime_ns, found.st_ino)
 
-    def change(self, about: str, changed: Callable[[ArenaSteering], dict[str, Any]]) -> None:
+    def change(self, about: str, changed: Callable[[ArenaSteering], dict[str, Any]], by: str = "") -> None:
         """Put in new values. They are on the disk, and in the audit log unless `about` is empty, when this returns.
 
-        Raises StoreUnwell; then nothing changed.
+        `by`: the operator's name, else the user of this machine. Raises StoreUnwell; then nothing changed, and nothing
+        says that it did: the new values are on the disk before the audit log has them, and in force after it.
         """
         try:
             with self._lock:
                 self._refresh()
                 state = self._state.model_copy(update=changed(self._state))
-                if about:
-                    add_audit_entry(self._store, Audited.STEERED, {}, about[:300])
-                replace_whole(self._file, state.model_dump_json(indent=1).encode())
+                with replacing(self._file, state.model_dump_json(indent=1).encode()):
+                    if about:
+                        add_audit_entry(self._store, Audited.STEERED, {}, about[:300], by)
                 self._refresh()
         except (OSError, ValidationError) as error:
             raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
@@ -73,26 +78,72 @@ class Steering:
         """All changes so far, oldest first. Raises StoreUnwell where the audit log was changed."""
         return list(audit_entries(self._store))
 
-    def pause(self, model: str, paused: bool) -> None:
+    def who(self, name: str) -> str:
+        """What the audit log has in place of an operator's name."""
+        return pseudonym(self._store, name)
+
+    def pause(self, model: str, paused: bool, by: str = "") -> None:
         """Take a model out of new conversations, or let it in again."""
         added = [model] if paused else []
         self.change(
             f"{'paused' if paused else 'resumed'} {model}",
             lambda state: {"paused": [*(name for name in state.paused if name != model), *added]},
+            by,
         )
 
-    def weigh(self, model: str, weight: float | None) -> None:
+    def weigh(self, model: str, weight: float | None, by: str = "") -> None:
         """Draw a model by another weight; None for that of the models file."""
         added = {} if weight is None else {model: weight}
         self.change(
             f"weight {'of the models file' if weight is None else f'{weight:g}'} for {model}",
             lambda state: {"weights": {name: each for name, each in state.weights.items() if name != model} | added},
+            by,
         )
 
-    def limit(self, usd_a_day_max: float | None) -> None:
+    def serve(self, model: ArenaModel, by: str = "") -> None:
+        """Serve one more model, or one in place of another of its name."""
+        self.change(
+            f"model {model.name} at {model.base_url}",
+            lambda state: {"models": [*(each for each in state.models if each.name != model.name), model]},
+            by,
+        )
+
+    def drop(self, model: str, by: str = "") -> None:
+        """Serve a model of `serve` no more, or as the models file has it."""
+        self.change(
+            f"model {model} as the models file has it, or not",
+            lambda state: {"models": [each for each in state.models if each.name != model]},
+            by,
+        )
+
+    def price(self, model: str, rate: TokenRate | None, by: str = "") -> None:
+        """Count the tokens of a model at another price; None for that of the models file or of those that ship."""
+        dollars = rate and f"${rate.input_usd_per_million:g} in, ${rate.output_usd_per_million:g} out a million tokens"
+        added = {model: rate} if rate else {}
+        self.change(
+            f"price of {model}: {dollars or 'that of the models file'}",
+            lambda state: {"prices": {name: each for name, each in state.prices.items() if name != model} | added},
+            by,
+        )
+
+    def speak(self, languages: Sequence[str], by: str = "") -> None:
+        """Speak these languages alone; none for all."""
+        self.change(f"languages: {', '.join(languages) or 'all'}", lambda state: {"languages": list(languages)}, by)
+
+    def take_text(self, what: str, text: str | None, by: str = "") -> None:
+        """Take a YAML text for `what`, which is reasons or starters; None for those of the start."""
+        digest = text and hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.change(f"{what}: {digest or 'those of the start'}", lambda state: {what: text}, by)
+
+    def publish_terms(self, terms: TermsVersion, by: str = "") -> None:
+        """Put terms in force; whoever accepted others is asked again."""
+        about = f"terms of version {terms.name}: {', '.join(sorted(terms.texts))}"
+        self.change(about, lambda state: {"terms": [*state.terms, terms]}, by)
+
+    def limit(self, usd_a_day_max: float | None, by: str = "") -> None:
         """Set the cost of a UTC day at which the arena pauses; None for no limit."""
         about = "no budget" if usd_a_day_max is None else f"budget of ${usd_a_day_max:.2f} a day"
-        self.change(about, lambda state: {"usd_a_day_max": usd_a_day_max})
+        self.change(about, lambda state: {"usd_a_day_max": usd_a_day_max}, by)
 
     def appeal(self, reason: str, words: str) -> None:
         """Keep the words of a refused visitor."""
@@ -104,9 +155,10 @@ class Steering:
 
         self.change("", added)
 
-    def close_appeal(self, number: int) -> None:
+    def close_appeal(self, number: int, by: str = "") -> None:
         """Remove an appeal."""
         self.change(
             f"closed appeal {number}",
             lambda state: {"appeals": [each for each in state.appeals if each.number != number]},
+            by,
         )

@@ -4,6 +4,7 @@ The language of a request is a context variable, so that whatever speaks to its 
 """
 
 import re
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -39,15 +40,18 @@ def _words(language: str) -> dict[str, Any]:
     return found
 
 
-def speak(accepted: str) -> None:
-    """Take the language that `Accept-Language` wants most for the rest of the request; English when it has none."""
+def speak(accepted: str, offered: Sequence[str] = LANGUAGES) -> None:
+    """Take the language that `Accept-Language` wants most for the rest of the request, of those that are offered.
+
+    When it wants none of them, English, or else the first one.
+    """
     wanted = []
     for part in accepted.split(",")[:_NAMED_MAX]:
         tag, weighted, weight = part.partition(";")
         found = _WEIGHT.fullmatch(weight)
         wanted.append((float(found[1]) if found else float(not weighted), tag.strip().lower()))
     tags = [tag for weight, tag in sorted(wanted, key=lambda each: -each[0]) if weight > 0]
-    _language.set(negotiate_locale(tags, LANGUAGES, sep="-") or ENGLISH)
+    _language.set(negotiate_locale(tags, offered, sep="-") or (ENGLISH if ENGLISH in offered else offered[0]))
 
 
 def page_language() -> dict[str, str]:

@@ -26,7 +26,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 def browser(built, **options) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(admin_app(built.arena, TOKEN, ArenaSettings()))
+    transport = httpx.ASGITransport(admin_app(built.arena, {TOKEN: ""}, ArenaSettings()))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8386", **options)
 
 

@@ -173,7 +173,7 @@ def test_models_in_place_of_failed_ones_are_drawn_by_their_weights():
     names = [each.model.name for each in drawn]
     assert set(names) == {"often", "seldom"} and abs(names.count("often") / len(names) - 0.75) < 0.03
     assert drawn[0].told["shares"] == {"often": 0.75, "seldom": 0.25}
-    pool.models[0] = pool.models[0].model_copy(update={"weight": 0.0})
+    pool = Pool([models[0].model_copy(update={"weight": 0.0}), *models[1:]])
     assert pool.draw_beside("kept", ["broken"], False, [], rng) is not None, "the kept one is drawn no more"
 
 

@@ -36,7 +36,7 @@ def again(built, build):
     return other, other.find(number, VISIT.owner)
 
 
-def test_a_battle_goes_on_after_a_vote_with_its_names_hidden_and_ends_at_the_latest_vote(build, tmp_path):
+def test_a_battle_that_goes_on_after_a_vote_ends_at_the_latest_vote(build, tmp_path):
     built = build()
 
     async def battle():
@@ -69,7 +69,7 @@ def test_a_battle_goes_on_after_a_vote_with_its_names_hidden_and_ends_at_the_lat
     assert store.read("rejects").is_empty() if store.parts("rejects") else True
 
 
-def test_a_restart_in_mid_talk_keeps_the_vote_the_reaction_and_the_hidden_names(build):
+def test_a_restart_in_mid_talk_keeps_what_was_said_of_the_answers(build):
     built = build()
 
     async def begun():
@@ -225,7 +225,7 @@ def test_answers_that_were_voted_on_are_not_made_anew(build):
         (AnswerReaction(LEFT, 1, 0), "no vote"),
     ],
 )
-def test_a_reaction_that_fits_nothing_is_one_line_and_writes_nothing(build, reaction, refused):
+def test_a_reaction_that_fits_nothing_writes_nothing(build, reaction, refused):
     built = build()
 
     async def battle():
@@ -252,7 +252,7 @@ def test_an_unknown_reason_of_a_vote_writes_nothing(build):
     assert all("reason" not in record for record, _ in built.seen())
 
 
-def test_a_visitor_reacts_so_often_in_a_minute_and_can_still_talk(build):
+def test_a_visitor_who_reacted_too_often_can_still_talk(build):
     built = build(messages_a_minute=3)
 
     async def battle():

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from tests.arena_pages import Page, application
 from tests.built_arena import image_file
-from tests.tasks.arena.test_shared import Page, application
 
 
 def test_a_visitors_talks_are_listed_newest_first_to_that_visitor_alone(build, admission):

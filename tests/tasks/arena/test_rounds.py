@@ -174,7 +174,7 @@ def test_every_type_of_record_is_logged_so_that_ingest_reads_it(build):
     async def all_types():
         last = await rounds(Mode.DIRECT, ("good-model",), (RecordType.UPVOTE, RecordType.DOWNVOTE))
         await built.arena.flag(last, 0, VISIT)
-        assert not await built.arena.share(last, VISIT)
+        assert await built.arena.share(last, VISIT)
         votes = (RecordType.UNSURE_VOTE, LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
         assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
         for refused in (built.arena.vote(last, LEFT, VISIT), built.say(mode=Mode.DIRECT, chosen=("gpt-9",))):

@@ -4,61 +4,17 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 
 from schemas.items.conversation import RecordType
-from tasks.arena.app import make_app
-from tasks.arena.settings import ArenaSettings
-from tasks.arena.uploads import Uploads
 from tasks.arena.words import page_words
 from tasks.takedown.subject import hand_out
 from tasks.takedown.take_down import take_down
+from tests.arena_pages import Page, application, stranger
 from tests.built_arena import image_file
 from tests.tasks.ingest.logs import ingested
 
 MODELS = ("good-model", "second-model")
-
-
-class Page:
-    """A visitor of an arena in this process."""
-
-    def __init__(self, app, language: str = "en"):
-        headers = {"accept-language": language}
-        self.client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=headers
-        )
-        self.number = ""
-
-    async def begin(self) -> None:
-        """Get the cookie, and accept the terms."""
-        await self.client.get("/")
-        await self.client.post("/terms")
-
-    async def say(self, text: str, pictures=()) -> dict:
-        said = {"mode": "battle", "text": text, "number": self.number, "pictures": list(pictures)}
-        told = (await self.client.post("/say", json=said)).json()
-        self.number = told["number"]
-        await self.client.get(f"/c/{self.number}/events")
-        return told
-
-    async def act(self, what: str, **values) -> dict:
-        return (await self.client.post(f"/c/{self.number}/{what}", json=values)).json()
-
-    async def share(self) -> str:
-        """Share the talk; returns the address of its link."""
-        bar = (await self.act("share"))["bar"]
-        return bar.partition('href="/s/')[2].partition('"')[0]
-
-
-def application(built, admission, **options):
-    return make_app(built.arena, Uploads(admission), ArenaSettings(), "127.0.0.1", **options)
-
-
-async def stranger(app, path: str) -> httpx.Response:
-    """What somebody without a cookie gets."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        return await client.get(path)
 
 
 def test_a_link_shows_the_talk_without_a_cookie_to_whoever_has_it(build, admission):
@@ -129,6 +85,32 @@ def test_a_link_that_was_taken_back_is_gone_for_good(build, admission, end):
     assert (gone.status_code, after_restart.status_code, later) == (410, 410, 410)
     assert page_words("en")["link_gone"] in gone.text and "A question" not in gone.text
     assert gone.headers["x-robots-tag"].startswith("noindex") and "set-cookie" not in gone.headers
+
+
+def test_a_direct_chat_has_a_link_that_ingest_reads(build, admission, tmp_path):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question", mode="direct", chosen=["good-model"])
+        address = await visitor.share()
+        again = build(built.models)
+        again.arena.read_logs()
+        pages = [await stranger(each, f"/s/{address}") for each in (app, application(again, admission))]
+        await visitor.act("unshare")
+        return [*pages, await stranger(app, f"/s/{address}")]
+
+    *pages, gone = asyncio.run(visits())
+    for page in pages:
+        assert "A question" in page.text and "Hello there." in page.text and "good-model" in page.text
+        assert "<form" not in page.text and "data-act" not in page.text
+    assert gone.status_code == 410 and "A question" not in gone.text
+    store = ingested(built.folder, tmp_path / "store")
+    (row,) = store.read("conversations").to_dicts()
+    assert (row["model"], row["num_turns"]) == ("good-model", 1) and store.read("battles").is_empty()
+    assert not store.parts("rejects") or store.read("rejects").is_empty()
 
 
 def test_a_link_outlives_a_restart(build, admission):

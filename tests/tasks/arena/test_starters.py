@@ -13,8 +13,8 @@ from tasks.arena.app import make_app
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.starters import Starters, StartersFile, read_starters
 from tasks.arena.uploads import Examples, Uploads
+from tests.arena_pages import Page, stranger
 from tests.built_arena import image_file
-from tests.tasks.arena.test_shared import Page, stranger
 from tests.tasks.ingest.logs import ingested
 
 FILE = """
