@@ -14,7 +14,9 @@ import tasks
 from schemas.asked_model import is_here
 from schemas.errors import BadInput, install_command, why_unreadable
 from tasks.arena.models_file import read_arena_models
+from tasks.arena.reasons import read_reasons
 from tasks.arena.settings import ArenaSettings
+from tasks.arena.starters import read_starters
 
 DISTRIBUTION = "arena-curation"
 _PACKAGES = (flows, schemas, tasks)
@@ -27,7 +29,7 @@ _REFUSED = {
     "machine of your own",
     "log_addresses": "--set log_addresses does not go with --space: a Space does not log network addresses",
 }
-_OF_PLACE = {"logs", "presets", "proxies", "proxied_by", "admin_host", "admin_port", *_REFUSED}
+_OF_PLACE = {"logs", "presets", "proxies", "proxied_by", "admin_host", "admin_port", "operators", *_REFUSED}
 """Settings that a Space has of its own."""
 
 _APP = '''"""The arena of this Space. Keys of models are secrets of it, under the names that models.yaml gives."""
@@ -99,6 +101,8 @@ def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, objec
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--space {str(folder)!r} exists and is not empty; give a new folder")
     models = read_arena_models(Path(str(asked["models"]))) if asked["models"] else []
+    read_reasons(Path(settings.reasons) if settings.reasons else None)
+    read_starters(Path(settings.starters) if settings.starters else None)
     try:
         _write(folder, settings, asked)
     except OSError as error:
@@ -123,7 +127,7 @@ def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -
         shutil.copytree(settings.presets, folder / "presets")
         options += ["--presets", "presets"]
     # options for the settings that are not those by default
-    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE)
+    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE) | _copied_texts(folder, settings)
     chosen = {f"providers.{name}": value for name, value in given.pop("providers", {}).items()}
     options += [part for key, value in (given | chosen).items() for part in ("--set", f"{key}={value}")]
     (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
@@ -137,6 +141,21 @@ def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -
     for package in _PACKAGES:
         here = Path(str(package.__path__[0]))
         shutil.copytree(here, folder / here.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+
+
+def _copied_texts(folder: Path, settings: ArenaSettings) -> dict[str, str]:
+    """Copy the files of reasons and starter prompts, with its pictures; returns the settings that name the copies."""
+    copied = {}
+    if settings.reasons:
+        copied["reasons"] = "reasons.yaml"
+        shutil.copyfile(settings.reasons, folder / copied["reasons"])
+    if settings.starters:
+        copied["starters"] = "starters/starters.yaml"
+        (folder / "starters").mkdir()
+        shutil.copyfile(settings.starters, folder / copied["starters"])
+        for name, picture in read_starters(Path(settings.starters)).pictures.items():
+            shutil.copyfile(picture, folder / "starters" / name)
+    return copied
 
 
 def pinned() -> list[str]:

@@ -93,8 +93,8 @@ class StreamedAnswer:
             self._raw += piece
             head = self._raw.lstrip()
             if opening := next(filter(head.startswith, THINKING_TAGS), ""):
-                self.thinking, _, rest = head.removeprefix(opening).partition(THINKING_TAGS[opening])
-                self.text, self._raw = rest.lstrip(), "" if rest.strip() else self._raw
+                self.thinking, _, answer = head.removeprefix(opening).partition(THINKING_TAGS[opening])
+                self.text, self._raw = answer.lstrip(), "" if answer.strip() else self._raw
             elif not any(tag.startswith(head) for tag in THINKING_TAGS):
                 self.text, self._raw = self._raw, ""
         if self.text and not self.first:
@@ -218,7 +218,7 @@ class ArenaConversation:
         """Reactions to the last answers; in direct chat the rating is one."""
         rating = self.votes.get(self.state) if self.mode is Mode.DIRECT else None
         rated = [AnswerReaction(rating.kind, rating.turn, 0)] if rating else []
-        return rated + [each for each in self.reactions.values() if each.turn == len(self.prompts)]
+        return rated + [reaction for reaction in self.reactions.values() if reaction.turn == len(self.prompts)]
 
     def failed_side(self) -> Side | None:
         """The side that gave no answer to the last message while the other one did; None where there is none."""
@@ -242,13 +242,13 @@ class ArenaConversation:
 
     def messages(self, side: Side) -> list[ChatMessage]:
         """Messages that are sent to a side's model for its next answer."""
-        said = [ChatMessage("system", side.model.system)] if side.model.system else []
+        messages = [ChatMessage("system", side.model.system)] if side.model.system else []
         for number, prompt in enumerate(self.prompts):
             images = tuple(("png", picture.png) for picture in prompt.pictures)
-            said.append(ChatMessage("user", prompt.text, images))
+            messages.append(ChatMessage("user", prompt.text, images))
             if number < len(self.prompts) - 1:
-                said.append(ChatMessage("assistant", side.answers[number].text))
-        return said
+                messages.append(ChatMessage("assistant", side.answers[number].text))
+        return messages
 
     def unanswered_pictures(self) -> set[str]:
         """Names of the last prompt's images when no side has answered it, so that no line of this round has them."""
@@ -258,10 +258,11 @@ class ArenaConversation:
 
     def texts(self, *, last_answers: bool = True) -> list[str]:
         """Everything that was said on all sides, for moderation; also without the answers to the last prompt."""
-        said = [prompt.text for prompt in self.prompts]
+        texts = [prompt.text for prompt in self.prompts]
         answers = None if last_answers else len(self.prompts) - 1
-        said += [answer.text for side in self.sides for answer in side.answers[:answers]]
-        return [text for text in dict.fromkeys(said) if text.strip()]
+        # the answers of every side, up to the last message or the one before it
+        texts += [answer.text for side in self.sides for answer in side.answers[:answers]]
+        return [text for text in dict.fromkeys(texts) if text.strip()]
 
     def marks(self) -> dict[str, Any]:
         """Marks by which its lines are found again in the log, and tell which models it has."""
@@ -272,9 +273,10 @@ class ArenaConversation:
     def state_of(self, side: Side, *, flagged: bool = False, whole: bool = False) -> dict[str, Any]:
         """The state of a side, as FastChat's vision arena logs it; `whole`: up to its last answer that has ended."""
         messages: list[list[Any]] = []
+        # whether each message has a whole answer: the line ends before the first one without
         answered = [answer.done and not answer.failed for answer in side.answers]
-        shown = sum(takewhile(bool, answered)) if whole else len(self.prompts)
-        for number, prompt in enumerate(self.prompts[:shown]):
+        shown_count = sum(takewhile(bool, answered)) if whole else len(self.prompts)
+        for number, prompt in enumerate(self.prompts[:shown_count]):
             names = [picture.name for picture in prompt.pictures]
             messages.append([ROLES[0], [prompt.text, names] if names else prompt.text])
             answer = side.answers[number].text if number < len(side.answers) else None
@@ -333,8 +335,8 @@ def vote_record(
 ) -> dict[str, Any]:  # fmt: skip
     """The line of a vote, or of a rating in direct chat."""
     place = {"voted_on": [*vote.state, 0], **({"goes_on": True} if vote.goes_on else {})}
-    more = {"opinions": list(vote.opinions), "reason": vote.reason}
-    return _event_record(conversation, vote.kind, now, user, {**about, **place}, more)
+    additions = {"opinions": list(vote.opinions), "reason": vote.reason}
+    return _event_record(conversation, vote.kind, now, user, {**about, **place}, additions)
 
 
 def said_record(
@@ -353,8 +355,8 @@ def said_record(
 
 
 def _event_record(
-    conversation: ArenaConversation, kind: RecordType, now: float, user: str, told: Mapping[str, Any],
-    more: Mapping[str, Any], place: int = 0,
+    conversation: ArenaConversation, kind: RecordType, now: float, user: str, marks: Mapping[str, Any],
+    additions: Mapping[str, Any], place: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """The line of what a visitor did, with the states that it is about; of `more` what is not empty."""
     record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
@@ -369,8 +371,8 @@ def _event_record(
             "states": [conversation.state_of(side, whole=whole) for side in conversation.sides],
         }
     record["ip"] = user
-    record |= {name: value for name, value in more.items() if value}
-    return record | {"arena": {**conversation.marks(), **told}}
+    record |= {name: value for name, value in additions.items() if value}
+    return record | {"arena": {**conversation.marks(), **marks}}
 
 
 def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:

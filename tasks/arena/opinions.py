@@ -37,7 +37,7 @@ class TurnVote:
     @property
     def has_reasons(self) -> bool:
         """Whether its visitor said why."""
-        return bool(self.reason) or any(each.get("comment") or each.get("reasons") for each in self.opinions)
+        return bool(self.reason) or any(opinion.get("comment") or opinion.get("reasons") for opinion in self.opinions)
 
     def with_reasons(self, offered: Reasons, keys: Sequence[str], words: str, comments: Sequence[str]) -> "TurnVote":
         """The same vote with what its visitor added: keys of `offered`, words, and a comment on each side."""

@@ -51,10 +51,10 @@ class Tab:
 class ArenaPages:
     """The pages of an arena."""
 
-    def __init__(self, arena: Arena, settings: ArenaSettings, kinds: Sequence[str], more: Sequence[Tab]) -> None:
+    def __init__(self, arena: Arena, settings: ArenaSettings, kinds: Sequence[str], more_tabs: Sequence[Tab]) -> None:
         """`kinds`: of example images; `more`: pages beside those of the three modes."""
         self._arena, self._settings, self._kinds = arena, settings, kinds
-        self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more, Tab("mine", "/mine")]
+        self._tabs = [*(Tab(mode, address) for mode, address in ADDRESSES.items()), *more_tabs, Tab("mine", "/mine")]
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader([_HERE / "pages", LOOK.parent]), autoescape=True,
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -81,10 +81,10 @@ class ArenaPages:
 
     def accepted(self, cookie: str) -> TermsAccepted | None:
         """The acceptance in the cookie of a browser; None without one, or when the terms are others by now."""
-        found = _ACCEPTED.fullmatch(cookie)
-        if not found or found[2] not in LANGUAGES or found[1] != self.terms_version(found[2]):
+        match = _ACCEPTED.fullmatch(cookie)
+        if not match or match[2] not in LANGUAGES or match[1] != self.terms_version(match[2]):
             return None
-        return TermsAccepted(found[1], found[2], int(found[3]))
+        return TermsAccepted(match[1], match[2], int(match[3]))
 
     def shared(self, address: str, conversation: ArenaConversation) -> str:
         """The read-only page of a conversation that its visitor shared."""
@@ -152,19 +152,19 @@ def notice(conversation: ArenaConversation, before: int | None = None) -> str:
     if before is not None:
         return str(texts["queued"]).format(before=before) if before else str(texts["queued_next"])
     cast = conversation.voted.get(("vote", *conversation.state))
-    said = [texts["voted"][cast]] if cast else []
+    lines = [texts["voted"][cast]] if cast else []
     if cast and conversation.may_reveal():
-        said.append(texts["goes_on"])
+        lines.append(texts["goes_on"])
     if conversation.mode is Mode.BATTLE and conversation.revealed:
         a, b = (side.model.name for side in conversation.sides)
-        said.append(texts["names"].format(a=a, b=b))
+        lines.append(texts["names"].format(a=a, b=b))
     if any((f"flag {place}", *conversation.state) in conversation.voted for place in range(len(conversation.sides))):
-        said.append(texts["flagged"])
+        lines.append(texts["flagged"])
     if conversation.link:
-        said.append(texts["shared"])
-    if not said and conversation.may_vote() and not conversation.answering:
-        said.append(texts["answer_ended" if conversation.mode is Mode.DIRECT else "answers_ended"])
-    return " ".join(said)
+        lines.append(texts["shared"])
+    if not lines and conversation.may_vote() and not conversation.answering:
+        lines.append(texts["answer_ended" if conversation.mode is Mode.DIRECT else "answers_ended"])
+    return " ".join(lines)
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,7 @@ def _turns(
     for index, prompt in enumerate(conversation.prompts):
         addresses = [f"{images_at}/{pictures + place}" for place in range(len(prompt.pictures))]
         pictures += len(prompt.pictures)
+        # one answer a side that has one to this message, with what its visitor said of it
         answers = [
             with_reaction(conversation, shown_answer(conversation, place, side.answers[index]), index + 1)
             for place, side in enumerate(conversation.sides)
@@ -214,22 +215,24 @@ def _turns(
         if index == len(conversation.prompts) - 1 and conversation.mode is Mode.BATTLE and conversation.named:
             prices = [price_of(side.model.name) for side in conversation.sides]
             answers = [
-                replace(each, facts=facts(conversation.sides[each.place].model, each.seconds, prices[each.place]))
-                for each in answers
+                replace(
+                    answer, facts=facts(conversation.sides[answer.place].model, answer.seconds, prices[answer.place])
+                )
+                for answer in answers
             ]
         cast = [vote.kind for vote in conversation.votes.values() if vote.turn == index + 1]
-        shown = {"html": html_of(prompt.text), "pictures": addresses, "answers": answers}
-        turns.append(shown | {"cast": cast[-1] if cast else None})
+        turn = {"html": html_of(prompt.text), "pictures": addresses, "answers": answers}
+        turns.append(turn | {"cast": cast[-1] if cast else None})
     return turns
 
 
-def with_reaction(conversation: ArenaConversation, shown: ShownAnswer, turn: int) -> ShownAnswer:
+def with_reaction(conversation: ArenaConversation, answer: ShownAnswer, turn: int) -> ShownAnswer:
     """The answer to a message, from 1, with what the visitor said of it, in a talk with two models."""
     is_open = not (conversation.closed or conversation.forgotten)
-    is_whole = conversation.answer_to(turn, shown.place) is not None
-    reaction = conversation.reactions.get((turn, shown.place))
+    is_whole = conversation.answer_to(turn, answer.place) is not None
+    reaction = conversation.reactions.get((turn, answer.place))
     return replace(
-        shown, turn=turn, reaction=reaction.kind if reaction else None,
+        answer, turn=turn, reaction=reaction.kind if reaction else None,
         may_react=is_open and is_whole and len(conversation.sides) > 1,
         asks_why=is_open and reaction is not None and not (reaction.reasons or reaction.comment),
     )  # fmt: skip
@@ -237,15 +240,15 @@ def with_reaction(conversation: ArenaConversation, shown: ShownAnswer, turn: int
 
 def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAnswer) -> ShownAnswer:
     """One answer, without the names of the models where they are not to be seen yet."""
-    names = names_of([] if conversation.named else [each.model for each in conversation.sides])
+    names = names_of([] if conversation.named else [other.model for other in conversation.sides])
     rendered = _rendered if answer.done else html_of
     seconds = (answer.first or answer.finished or time.time()) - answer.started if answer.started else 0
-    told = page_words()["thought" if answer.first or answer.done else "thinking"].format(seconds=round(seconds))
+    thought = page_words()["thought" if answer.first or answer.done else "thinking"].format(seconds=round(seconds))
     return ShownAnswer(
         place, heading(conversation, conversation.sides[place], place),
         rendered(without_names(answer.text, names, answer.done)),
         rendered(without_names(answer.thinking, names, answer.done)) if answer.thinking else "",
-        told, answer.failed, answer.stopped and not answer.failed, not answer.done,
+        thought, answer.failed, answer.stopped and not answer.failed, not answer.done,
         answer.finished - answer.started if answer.done and answer.started else 0.0,
     )  # fmt: skip
 

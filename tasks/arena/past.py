@@ -98,9 +98,9 @@ class Past:
             answers = [StreamedAnswer(text, done=True, failed=not text) for text in texts]
             sides.append(Side(_model(state["model_name"], self._models), state["conv_id"], answers))
         made = ArenaConversation(Mode(marks["mode"]), sides, owner="", closed=True, revealed=bool(marks["named"]))
-        for role, said in states[0]["messages"]:
+        for role, content in states[0]["messages"]:
             if role == "user":
-                text, names = said if isinstance(said, list) else (said, [])
+                text, names = content if isinstance(content, list) else (content, [])
                 pictures = tuple(Picture(name, self._logs.image(name)) for name in names)
                 made.prompts.append(VisitorPrompt(text, pictures))
         return made
@@ -111,7 +111,11 @@ class Past:
         for address in set().union(*(self._linked.pop(number, set()) for number in numbers)):
             self._links[address] = None
         if gone:
-            self._of = {browser: [each for each in found if each not in gone] for browser, found in self._of.items()}
+            # each browser's numbers without those that go
+            self._of = {
+                browser: [kept_number for kept_number in numbers_of_browser if kept_number not in gone]
+                for browser, numbers_of_browser in self._of.items()
+            }
 
     def numbers(self, browser: str) -> list[str]:
         """A browser's conversations, newest first."""
@@ -125,8 +129,8 @@ class Past:
         """The title of the conversation whose first line is this one; empty where it is not there any more."""
         record = next(iter(self._logs.read([line])), {})
         state = record.get("state") or next(iter(record.get("states", ())), {})
-        said = next((text for role, text in state.get("messages", ()) if role == "user"), "")
-        text = said[0] if isinstance(said, list) else said
+        content = next((text for role, text in state.get("messages", ()) if role == "user"), "")
+        text = content[0] if isinstance(content, list) else content
         return TalkTitle(number, " ".join(text.split())[:_TITLE_CHARACTERS_MAX])
 
     def load(self, number: str, browser: str, owner: str) -> ArenaConversation | None:
@@ -137,8 +141,8 @@ class Past:
 
     def listed(self, browser: str) -> list[dict[str, Any]]:
         """A browser's conversations as it may see them, newest first: no address, and no names before the vote."""
-        found = [(number, self._logs.read(self._lines[number])) for number in self.numbers(browser)[:_SHOWN_MAX]]
-        return [_told(number, records, self._models) for number, records in found if records]
+        talks = [(number, self._logs.read(self._lines[number])) for number in self.numbers(browser)[:_SHOWN_MAX]]
+        return [_told(number, records, self._models) for number, records in talks if records]
 
     def _whole(self, records: Sequence[Record], owner: str) -> ArenaConversation | None:
         chats = [record for record in records if record["type"] == RecordType.CHAT]
@@ -152,10 +156,11 @@ class Past:
         made.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
         made.moderation = longest["arena"]["moderation"]["flagged_categories"]
         for side in sides:
+            # one failed answer for each message that the log has no answer of this side to
             side.answers += [
                 StreamedAnswer(done=True, failed=True) for _ in range(len(made.prompts) - len(side.answers))
             ]
-        lost = any(not each.png for prompt in made.prompts for each in prompt.pictures)
+        lost = any(not picture.png for prompt in made.prompts for picture in prompt.pictures)
         made.closed = lost or any(side.model.name not in self._models for side in sides)
         for record in records:
             _vote_again(made, record)
@@ -164,31 +169,31 @@ class Past:
     def _side(self, mark: Record, chats: Sequence[Record]) -> Side:
         """One side: its answers are those of its last line, which repeats the earlier ones."""
         model = _model(mark["model"], self._models)
-        own = [record for record in chats if record["state"]["conv_id"] == mark["conv_id"]]
-        side = Side(model, mark["conv_id"], logged=bool(own))
-        if own:
-            last = own[-1]
-            params, told = last["gen_params"], last["arena"]
+        lines = [record for record in chats if record["state"]["conv_id"] == mark["conv_id"]]
+        side = Side(model, mark["conv_id"], logged=bool(lines))
+        if lines:
+            last = lines[-1]
+            params, marks = last["gen_params"], last["arena"]
             sampled = {key: params[key] for key in ("temperature", "top_p")}
             side.model = model.model_copy(update=sampled | {"answer_tokens_max": params["max_new_tokens"]})
             texts = [text or "" for role, text in last["state"]["messages"] if role == "assistant"]
             side.answers = [StreamedAnswer(text, done=True) for text in texts]
             side.answers[-1] = StreamedAnswer(
-                texts[-1], told.get("thinking", ""), last["start"],
-                first=last["start"] + told.get("first_word_seconds", 0.0),
-                finished=last["finish"], done=True, stopped=told["stopped"], regenerated=told["regenerated"],
+                texts[-1], marks.get("thinking", ""), last["start"],
+                first=last["start"] + marks.get("first_word_seconds", 0.0),
+                finished=last["finish"], done=True, stopped=marks["stopped"], regenerated=marks["regenerated"],
             )  # fmt: skip
         return side
 
     def _prompts(self, record: Record) -> list[VisitorPrompt]:
-        told, number, prompts = record["arena"], 0, list[VisitorPrompt]()
-        for role, said in record["state"]["messages"]:
+        marks, number, prompts = record["arena"], 0, list[VisitorPrompt]()
+        for role, content in record["state"]["messages"]:
             if role != "user":
                 continue
-            text, names = said if isinstance(said, list) else (said, [])
+            text, names = content if isinstance(content, list) else (content, [])
             pictures = []
             for name in names:
-                preset, checked = told["presets"][number], told["moderation"]["images"][number]
+                preset, checked = marks["presets"][number], marks["moderation"]["images"][number]
                 pictures.append(Picture(name, self._logs.image(name), preset, checked))
                 number += 1
             prompts.append(VisitorPrompt(text, tuple(pictures)))
@@ -240,16 +245,18 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
     votes = [record for record in records if record["type"] != RecordType.CHAT]
     is_battle = marks["mode"] == Mode.BATTLE
     ending = (vote for vote in votes if vote["type"] in CHOICES and not vote["arena"].get("goes_on"))
+    # names appear with the first verdict after which the talk does not go on
     hidden = is_battle and next(ending, None) is None
     names = names_of([_model(side["model"], models) for side in marks["sides"]]) if hidden else frozenset()
     last = {record["state"]["conv_id"]: record["state"] for record in records if record["type"] == RecordType.CHAT}
+    # one row a side: its model, unless it is hidden, and its messages as its last line has them
     sides = [
         {
             "conversation_id": side["conv_id"],
             "model": None if hidden else side["model"],
             "messages": [
-                {"role": role, "content": without_names(said or "", names, True) if role == "assistant" else said}
-                for role, said in last.get(side["conv_id"], {"messages": []})["messages"]
+                {"role": role, "content": without_names(content or "", names, True) if role == "assistant" else content}
+                for role, content in last.get(side["conv_id"], {"messages": []})["messages"]
             ],
         }
         for side in marks["sides"]
@@ -261,11 +268,13 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
         "terms": records[-1]["arena"].get("terms"),
         "shared": _is_shared(votes),
         "sides": sides,
+        # one row a verdict, report or share, as often as it was written
         "votes": [
             {"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote), "opinions": _opinions(vote)}
             for vote in votes
             if not _is_reaction(vote)
         ],
+        # one row a thumb up or down on one answer of two
         "reactions": [
             {
                 "kind": vote["type"],

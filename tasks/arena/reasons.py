@@ -108,5 +108,5 @@ class Reasons:
 
 def read_reasons(file: Path | None) -> Reasons:
     """The reasons of a file, by default those shipped. Raises BadInput for a file that is none."""
-    more = "docs/logs.md has an example"
-    return Reasons(read_row(file or _SHIPPED, ReasonsFile, "reasons file", more))
+    where_explained = "docs/logs.md has an example"
+    return Reasons(read_row(file or _SHIPPED, ReasonsFile, "reasons file", where_explained))

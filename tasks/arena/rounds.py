@@ -93,21 +93,21 @@ class Arena:
 
     def find(self, number: str, owner: str) -> ArenaConversation:
         """A browser's conversation, from memory or from the log. Raises Refused when it is not there or another's."""
-        found = self._open_now.get(number)
-        if found is None and owner:
-            found = self.past.load(number, self.visitors.browser(owner), owner)
-        if found is None or not owner:
+        conversation = self._open_now.get(number)
+        if conversation is None and owner:
+            conversation = self.past.load(number, self.visitors.browser(owner), owner)
+        if conversation is None or not owner:
             raise Refused("no_conversation")
-        if found.owner != owner:
+        if conversation.owner != owner:
             raise Refused("other_browser")
-        found.used = time.monotonic()
-        return self._open_now.setdefault(number, found)
+        conversation.used = time.monotonic()
+        return self._open_now.setdefault(number, conversation)
 
     def tidy(self, seconds: float = KEPT_SECONDS) -> None:
         """Let conversations go that nobody used for so long; the log has them."""
         before = time.monotonic() - seconds
-        for number, each in list(self._open_now.items()):
-            if each.used <= before and not each.answering and not each.voting:
+        for number, conversation in list(self._open_now.items()):
+            if conversation.used <= before and not conversation.answering and not conversation.voting:
                 del self._open_now[number]
 
     def listed(self, owner: str) -> list[dict[str, Any]]:
@@ -136,26 +136,26 @@ class Arena:
         if not self.logs.writable:
             await self._written(self.logs.check)
         try:
-            shown = list(pictures())
-        except KnownImage as known:
-            await self._end(conversation or self._not_sent(mode, chosen, visit), known, visit)
+            images = list(pictures())
+        except KnownImage as known_image:
+            await self._end(conversation or self._not_sent(mode, chosen, visit), known_image, visit)
             raise ConversationEnded("ended") from None
-        if len(shown) > self.images_max:
+        if len(images) > self.images_max:
             raise Refused("images_at_most", most=self.images_max)
-        if not text and not shown:
+        if not text and not images:
             raise Refused("write_something")
-        spoken = conversation or self._open(mode, chosen, bool(shown), visit, sampling)
+        spoken = conversation or self._open(mode, chosen, bool(images), visit, sampling)
         before = spoken.state
-        if shown and not all(side.model.vision for side in spoken.sides):
+        if images and not all(side.model.vision for side in spoken.sides):
             raise Refused("sides_no_vision")
         texts = [*spoken.texts(), *([text] if text else [])]
         personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
-        for picture in shown:
+        for picture in images:
             await self._written(partial(self.logs.keep_image, picture.name, picture.png))
         self._check_still(spoken, before)
         spoken.moderation = moderation
-        spoken.prompts.append(VisitorPrompt(text, tuple(shown), personal))
+        spoken.prompts.append(VisitorPrompt(text, tuple(images), personal))
         spoken.terms = visit.terms
         self.counts.messages += 1
         answers = {place: StreamedAnswer() for place in range(len(spoken.sides))}
@@ -225,7 +225,7 @@ class Arena:
         self, mode: Mode, models: Sequence[ArenaModel], visit: Visit, drawn: Mapping[str, Any] = {}
     ) -> ArenaConversation:
         browser = self.visitors.browser(visit.owner)
-        return ArenaConversation(mode, [Side(each) for each in models], visit.owner, browser, drawn=dict(drawn))
+        return ArenaConversation(mode, [Side(model) for model in models], visit.owner, browser, drawn=dict(drawn))
 
     def _not_sent(self, mode: Mode, chosen: Sequence[str], visit: Visit) -> ArenaConversation:
         """A conversation of which nothing is sent, also when no model answers now: for the log alone."""
@@ -234,15 +234,15 @@ class Arena:
         except Refused:
             return self._begun(mode, self.pool.models[: 1 if mode is Mode.DIRECT else 2], visit)
 
-    async def _end(self, conversation: ArenaConversation, known: KnownImage, visit: Visit) -> None:
+    async def _end(self, conversation: ArenaConversation, known_image: KnownImage, visit: Visit) -> None:
         """Quarantine a known image, and end the conversation that it came with."""
         conversation.closed = True
         user, now = self.visitors.logged(visit.address), time.time()
 
         def write() -> None:
-            self.logs.quarantine(known.name, known.content)
+            self.logs.quarantine(known_image.name, known_image.content)
             for side in conversation.sides:
-                record = flagged_record(conversation, side, known.name, now, user)
+                record = flagged_record(conversation, side, known_image.name, now, user)
                 self.logs.append(record, utc(now), flagged=True)
 
         try:
@@ -272,6 +272,7 @@ class Arena:
             await self._write_reaction(conversation, reaction, visit, withdrawn=True)
         self._check_still(conversation, before)
         conversation.moderation = moderation
+        # one new answer a side, numbered after the one that it replaces
         answers = {
             place: StreamedAnswer(regenerated=side.answers[-1].regenerated + 1)
             for place, side in enumerate(conversation.sides)
@@ -295,7 +296,7 @@ class Arena:
             model, drawn = anew.model, anew.told
         models = [model, *(other.model for other in conversation.sides if other is not side)]
         texts = conversation.texts(last_answers=False)
-        is_open = all(each.open for each in models)
+        is_open = all(served.open for served in models)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, is_open)
         self._check_still(conversation, before)
         conversation.moderation, side.model, side.drawn = moderation, model, drawn
@@ -496,7 +497,7 @@ class Arena:
             conversation.revealed = conversation.closed = True
         if cast := cast_in(record):
             if not is_first:  # the last vote of a battle is the one that counts
-                self.cast[:] = [each for each in self.cast if each.battle != cast.battle]
+                self.cast[:] = [earlier for earlier in self.cast if earlier.battle != cast.battle]
             self.cast.append(cast)
 
     async def _write_said(

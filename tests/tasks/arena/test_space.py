@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tasks.arena.starters import read_starters
+from tests.built_arena import image_file
 from tests.served_arena import models_file
 
 
@@ -50,12 +52,29 @@ def test_models_and_terms_are_copied_without_keys_and_versions_are_pinned(space,
         (("--demo", "--board", "releases/1"), "--board of a release does not go with --space"),
         (("--demo", "--policy", "mine.yaml"), "--policy with --space"),
         (("--models", "nowhere.yaml"), "models file"),
+        (("--demo", "--set", "starters=nowhere.yaml"), "starters file"),
     ],
 )
 def test_what_a_space_cannot_do_is_one_line_and_nothing_is_written(space, tmp_path, options, told):
     code, out, err = space(*options)
     assert (code, out, err.count("\n")) == (2, "", 1) and told in err
     assert not (tmp_path / "space").exists()
+
+
+def test_reasons_and_starter_prompts_come_along_with_their_pictures(space, tmp_path):
+    (tmp_path / "mine.yaml").write_text("better: {kind: {en: Kinder}}")
+    prompts = "[{text: What is it?, picture: own.png}, {text: And this?, picture: coffee.png}]"
+    (tmp_path / "starters.yaml").write_text(f"categories: [{{title: {{en: Look}}, prompts: {{en: {prompts}}}}}]")
+    (tmp_path / "own.png").write_bytes(image_file())
+    own = ("--set", f"reasons={tmp_path / 'mine.yaml'}", "--set", f"starters={tmp_path / 'starters.yaml'}")
+    code, _, err = space("--demo", *own)
+    assert code == 0, err
+    folder = tmp_path / "space"
+    assert '"reasons=reasons.yaml"' in (folder / "app.py").read_text()
+    copied = read_starters(folder / "starters" / "starters.yaml")
+    assert {name: file.parent for name, file in copied.pictures.items()} == dict.fromkeys(
+        ("own.png", "coffee.png"), folder / "starters"
+    )
 
 
 def test_a_folder_with_something_in_it_is_left_alone(space, tmp_path):
