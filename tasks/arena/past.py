@@ -28,7 +28,7 @@ Record = Mapping[str, Any]
 _SHOWN_MAX = 200
 """Conversations in a list: the newest ones."""
 _TITLES_MAX, _TITLE_CHARACTERS_MAX = 30, 80
-"""Of the list at the side."""
+"""The list at the side: its longest length, and that of a title."""
 _TITLES_KEPT = 4096
 """Titles of all visitors that are kept in memory."""
 

@@ -62,12 +62,12 @@ class DrawnPair(NamedTuple):
     """For the log: `rules`, the `chance` of the pair, and of each model its `weights` and its `shares` of battles."""
 
 
-class DrawnModel(NamedTuple):
+class DrawnInstead(NamedTuple):
     """A model in place of one that failed, and how it was drawn."""
 
     model: ArenaModel
     told: dict[str, Any]
-    """As of a pair; its `shares` are those of the drawn model alone, and `in_place_of` names those that failed."""
+    """The same as of a pair; `shares` are those of the drawn model alone, and `in_place_of` names those that failed."""
 
 
 class Pool:
@@ -122,7 +122,7 @@ class Pool:
 
     def draw_beside(
         self, kept: str, failed: Collection[str], with_image: bool, cast: Iterable[Sequence[Any]], rng: Random
-    ) -> DrawnModel | None:
+    ) -> DrawnInstead | None:
         """A model that answers in place of those that `failed`, beside one that is `kept`; None when there is none.
 
         The rules are those of a pair, among the pairs that have the kept model, also where that one is drawn no more.
@@ -139,7 +139,7 @@ class Pool:
         (name,) = {each.name for each in drawn.pair} - {kept}
         shares = {other: share for other, share in drawn.told["shares"].items() if other != kept}
         told = drawn.told | {"shares": shares, "in_place_of": list(failed)}
-        return DrawnModel(next(each for each in self.models if each.name == name), told)
+        return DrawnInstead(next(each for each in self.models if each.name == name), told)
 
     def _weighted(self) -> list[ArenaModel]:
         """The models that may be asked now, with the weights of the operator."""

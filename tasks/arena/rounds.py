@@ -36,7 +36,7 @@ from tasks.arena.live import LiveTexts
 from tasks.arena.logs import CHOICES, RATINGS, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.opinions import AnswerReaction, TurnVote, first_vote
 from tasks.arena.past import Past
-from tasks.arena.pool import DrawnModel, Pool
+from tasks.arena.pool import DrawnInstead, Pool
 from tasks.arena.reasons import Reasons, read_reasons
 from tasks.arena.starters import Starters, read_starters
 from tasks.providers.capabilities import StreamingModel
@@ -303,7 +303,7 @@ class Arena:
         answer = StreamedAnswer(regenerated=side.answers[-1].regenerated)
         self._answers.start(conversation, {place: answer}, self.visitors.logged(visit.address))
 
-    def _draw_beside(self, conversation: ArenaConversation, side: Side) -> DrawnModel:
+    def _draw_beside(self, conversation: ArenaConversation, side: Side) -> DrawnInstead:
         """The model that takes the place of a side's. Raises Refused when none is left."""
         (kept,) = (other.model.name for other in conversation.sides if other is not side)
         failed = [*side.drawn.get("in_place_of", ()), side.model.name]

@@ -130,7 +130,7 @@ class Admin:
         }
 
     def _texts(self) -> dict[str, Any]:
-        """What the forms of models, prices, reasons, starter prompts, languages and terms begin with."""
+        """The content that the forms of reasons, starter prompts, languages and terms begin with."""
         state, texts = self.arena.steering.now(), self.arena.texts
         return {
             "reasons": yaml_text(texts.reasons().file) if state.reasons is None else state.reasons,

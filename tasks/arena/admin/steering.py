@@ -79,7 +79,7 @@ class Steering:
         return list(audit_entries(self._store))
 
     def who(self, name: str) -> str:
-        """What the audit log has in place of an operator's name."""
+        """Keyed hash of an operator's name, as the audit log has it."""
         return pseudonym(self._store, name)
 
     def pause(self, model: str, paused: bool, by: str = "") -> None:
