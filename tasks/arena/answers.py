@@ -115,7 +115,7 @@ class Answers:
         self._admit()
 
     def _connected(self, model: ArenaModel) -> StreamingModel:
-        """The connection to a model; kept for those that are served, and made anew for one with a visitor's settings."""
+        """The connection to a model; kept for served ones, and made anew for one with a visitor's settings."""
         made = next((each for served, each in self._asked if served == model), None)
         if made is None:
             made = self._connect(model)
