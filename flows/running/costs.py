@@ -52,7 +52,10 @@ from tasks.upkeep.standing import month_costs, month_limits, sample_store, waiti
 TRIED = 300
 """Documents that are screened to know what the policy drops, where it has decided nothing so far."""
 PART = "part"
-"""Value of `over_budget` with which a run spends what it may, and leaves the rest for later runs."""
+"""Value of `over_budget` with which a run spends what it may, and leaves the rest for later runs.
+
+Here such a run only goes on; `tasks/runtime/budget.py` ends it. A third value is treated in `_require_room`.
+"""
 Screen = Callable[[Settings], None]
 """Screens and decides a store of its own with embedded models."""
 
@@ -67,8 +70,8 @@ def asked_services(settings: Settings) -> dict[str, str]:
 def within_limits(settings: Settings) -> Iterator[StageReport]:
     """Say what the rest of a run is expected to cost, a line for each service that costs something.
 
-    Raises BudgetHeld when that is above what the run may spend, unless `over_budget` lets it spend that much. Nothing
-    is said or done where all services are free.
+    Yields the stage `costs` first, so that the record of a held run has it. Then raises BudgetHeld when that is above
+    what the run may spend, unless `over_budget` lets it spend that much. Nothing is said or done where all are free.
     """
     prices, services = load_prices(settings.prices), asked_services(settings)
     free = {capability for capability, service in services.items() if prices.is_free(service)}
@@ -92,14 +95,14 @@ def _expect_costs(settings: Settings) -> StageReport:
     store = Store.open(settings.store)
     whole = settings.model_copy(update={"since": None, "until": None})  # what earlier runs left is caught up, too
     with tempfile.TemporaryDirectory(prefix="curate-costs-") as folder:
-        rows = estimates_of_run(whole, store, store, f"{folder}/tried", screened_alone)
+        rows = estimates_of_run(whole, store, store, f"{folder}/tried", screen_in_own_runs)
     spent = {row.service: row.usd + row.usd_unconfirmed for row in month_costs(run_records(store), datetime.now(UTC))}
     expected = list(_by_service(rows, waiting_questions(store), spent, batch=settings.batch))
     counts = {"services": len(expected), "calls": sum(cost.calls for cost in expected)}
     return StageReport(stage="costs", counts=counts, expected=expected)
 
 
-def screened_alone(settings: Settings) -> None:
+def screen_in_own_runs(settings: Settings) -> None:
     """Screen and decide a store of its own inside a run, whose runs are shown as those of probes are."""
     with tags(PROBES), writing(settings.store):
         screen(settings)
@@ -111,7 +114,7 @@ def _by_service(
 ) -> Iterator[ExpectedCost]:
     """The sums of a run's estimates by service, without what is free and what waits at a vendor, paid for already."""
     batched = {(row.service, row.signals) for row in rows if row.mode == "batch"} if batch else set()
-    # of a signal that could be asked for in a batch, the row of how it will be asked for
+    # where a signal has a row for a batch, and batches are wanted, that one; else the row of single calls
     chosen = [row for row in rows if (row.mode == "batch") == ((row.service, row.signals) in batched)]
     for service in sorted({row.service for row in chosen}):
         of_service = [row for row in chosen if row.service == service]
@@ -171,10 +174,12 @@ def _sum(expected: Sequence[ExpectedCost], provider: str = "") -> float:
     return sum(cost.usd or 0.0 for cost in expected if covers(provider, cost.service))
 
 
-def estimates_of_run(settings: Settings, known: Store, source: Store, folder: str, screened: Screen) -> list[Estimate]:
-    """Estimates for items of `source` without signals in `known`; what must be tried is `screened` in `folder`."""
+def estimates_of_run(
+    settings: Settings, known: Store, source: Store, folder: str, screen_store: Screen
+) -> list[Estimate]:
+    """Estimates for items of `source` without signals in `known`; see `_decided` for the rest."""
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
-    decided, screeners = _decided(settings, known, source, folder, screened)
+    decided, screeners = _decided(settings, known, source, folder, screen_store)
     return [
         *_of_images(settings, known, source, providers, prices),
         *_of_texts(settings, known, source, decided, screeners),
@@ -238,20 +243,22 @@ def _of_documents(settings: Settings, known: Store, source: Store, decided: Stor
     ]
 
 
-def _decided(settings: Settings, known: Store, source: Store, folder: str, screened: Screen) -> tuple[Store, Providers]:
+def _decided(
+    settings: Settings, known: Store, source: Store, folder: str, screen_store: Screen
+) -> tuple[Store, Providers]:
     """A store that says what the policy keeps of `source`, and the models that screened it.
 
-    It is `known`, or, where that has decided little and paid models would be asked about texts, one in `folder`, in
-    which embedded models screen some of the documents.
+    It is `known`, or, where that has fewer than `DECIDED_MIN` decisions and paid models would be asked about texts, one
+    in `folder`, in which `screen_store` screens some of the documents with embedded models.
     """
     providers = Providers(settings.providers)
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
     asked = providers.paid([*text_signals(providers), *of_documents, "topic_names"])
-    decided = known.read("decisions", ["item_id"])["item_id"]
-    if not asked or len(decided) >= DECIDED_MIN:
+    decided_ids = known.read("decisions", ["item_id"])["item_id"]
+    if not asked or len(decided_ids) >= DECIDED_MIN:
         return known, providers
     conversations = source.read("conversations")
-    new = conversations.filter(~pl.col("conversation_id").is_in(decided.implode()))
+    new = conversations.filter(~pl.col("conversation_id").is_in(decided_ids.implode()))
     new = logged_on(new, settings.since, settings.until)
     if new.is_empty():
         return known, providers
@@ -259,7 +266,7 @@ def _decided(settings: Settings, known: Store, source: Store, folder: str, scree
     tell(f"{min(TRIED, documents):,} of {documents:,} documents are screened, to know what the policy drops")
     tried = sample_store(source, new, TRIED, folder)
     embedded = Settings(store=folder, policy=settings.policy, workers=settings.workers)
-    screened(embedded)
+    screen_store(embedded)
     return tried, Providers(embedded.providers)
 
 

@@ -24,50 +24,56 @@ class LiveTexts:
     ) -> None:
         """`terms`: Markdown for all languages; empty for the terms that the languages have."""
         self._steered, self._first = steered, (reasons, starters)
-        self._read: dict[str, tuple[str, Reasons | Starters]] = {}
+        self._last_read: dict[str, tuple[str, Reasons | Starters]] = {}
         """Kind -> the text that was read last, and what it says."""
         self.terms_of_start = terms
 
     def check(self) -> None:
-        """Raises BadInput for changes of an earlier start that cannot be used in this one."""
+        """Raises BadInput for reasons and starter prompts that were changed in an earlier run and do not fit.
+
+        Call once at the start: they may name a picture that it lacks. Terms and languages fit every start.
+        """
         self.reasons()
         self.starters()
 
     def reasons(self) -> Reasons:
-        """The reasons of now."""
+        """The reasons of now; changed ones were checked when they were stored, and at the start."""
         text = self._steered().reasons
-        return self._first[0] if text is None else self.read_reasons(text)  # checked before it was stored
+        return self._first[0] if text is None else self.changed_reasons(text)
 
     def starters(self) -> Starters:
-        """The starter prompts of now."""
+        """The starter prompts of now; changed ones were checked when they were stored, and at the start."""
         text = self._steered().starters
-        return self._first[1] if text is None else self.read_starters(text)
+        return self._first[1] if text is None else self.changed_starters(text)
 
-    def read_reasons(self, text: str) -> Reasons:
+    def changed_reasons(self, text: str) -> Reasons:
         """The reasons of a YAML text. Raises BadInput for the first error."""
-        before = self._read.get("reasons", ("", None))
+        before = self._last_read.get("reasons", ("", None))
         if before[0] != text or not isinstance(before[1], Reasons):
             read = Reasons(row_of_text(text, ReasonsFile, "reasons", _HELP))
-            self._read["reasons"] = text, read
+            self._last_read["reasons"] = text, read
             return read
         return before[1]
 
-    def read_starters(self, text: str) -> Starters:
+    def changed_starters(self, text: str) -> Starters:
         """The starter prompts of a YAML text. Raises BadInput for the first error, and for a missing picture."""
-        before = self._read.get("starters", ("", None))
+        before = self._last_read.get("starters", ("", None))
         if before[0] != text or not isinstance(before[1], Starters):
             read = self._first[1].replaced(row_of_text(text, StartersFile, "starters", _HELP))
-            self._read["starters"] = text, read
+            self._last_read["starters"] = text, read
             return read
         return before[1]
 
     def languages(self) -> Sequence[str]:
-        """The languages that the page speaks, the one for everybody else first."""
+        """The languages of the page, all where none are chosen: English first, which visitors of no other get."""
         offered = self._steered().languages or list(LANGUAGES)
         return sorted(offered, key=lambda language: language != ENGLISH)
 
     def terms(self, language: str) -> str:
-        """Markdown of the terms in a language, else in English."""
+        """Markdown of the terms: the version published last, in the language or else in English.
+
+        Before any is published, the terms of the start, one text for all languages; without those, the page's own.
+        """
         published = self._steered().terms
         if published:
             texts = published[-1].texts

@@ -107,7 +107,7 @@ class ArenaPages:
             "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models,
             accepted=visit.accepted, terms_version=self.terms_version(language),
             terms_name=self._arena.texts.terms_name(), terms=_rendered(self._arena.texts.terms(language)),
-            starters=self._arena.texts.starters().spoken(vision), settings=self._settings,
+            starters=self._arena.texts.starters().shown(vision), settings=self._settings,
             shown=conversation and self.shown(conversation), vision=vision,
             talks=self._talks(self._arena.visitors.browser(visit.owner), conversation) if visit.owner else "",
             number=conversation.id if conversation else "",

@@ -49,14 +49,15 @@ class Starter(Row):
     text: Annotated[str, AfterValidator(_one_paragraph)] = Field(max_length=_CHARACTERS_MAX)
     """The message."""
     picture: Annotated[str | None, AfterValidator(_file_name)] = None
-    """Name of the picture that comes with it: a file beside the starters file, or a photograph that ships."""
+    """Name of the picture that comes with it: a file beside the starters file, or a photograph that ships. In a change
+    while the arena runs, one that the file of the start names."""
 
 
 def _titled(title: dict[str, str]) -> dict[str, str]:
     return checked_texts("title", title)
 
 
-def _spoken(prompts: dict[str, Any]) -> dict[str, Any]:
+def _checked_languages(prompts: dict[str, Any]) -> dict[str, Any]:
     """The prompts by language. Raises ValueError for a language that the page does not speak, or without English."""
     if unknown := next((language for language in prompts if language not in LANGUAGES), None):
         raise ValueError(f"the language {unknown[:20]!r}; the arena speaks {', '.join(LANGUAGES)}")
@@ -73,7 +74,7 @@ class StarterCategory(Row):
 
     title: Annotated[dict[str, str], AfterValidator(_titled)]
     """Language -> heading."""
-    prompts: Annotated[dict[str, Prompts], AfterValidator(_spoken)]
+    prompts: Annotated[dict[str, Prompts], AfterValidator(_checked_languages)]
     """Language -> its prompts; a language without them shows the English ones."""
 
 
@@ -99,16 +100,19 @@ class Starters:
         """`pictures`: name -> file."""
         self.file, self.pictures = file, pictures
 
-    def spoken(self, with_pictures: bool) -> list[tuple[str, list[ShownStarter]]]:
-        """(heading, prompts) of each category in the language of the request; without pictures those of texts alone."""
-        language, shown = page_language()["lang"], []
+    def shown(self, with_pictures: bool) -> list[tuple[str, list[ShownStarter]]]:
+        """(heading, prompts) of each category in the language of the request.
+
+        Where pictures are not allowed, prompts with one are left out, and so is a category without others.
+        """
+        language, categories = page_language()["lang"], []
         for category in self.file.categories:
             prompts = category.prompts.get(language) or category.prompts[ENGLISH]
             fitting = [ShownStarter(each.text, each.picture or "") for each in prompts]
             fitting = [each for each in fitting if with_pictures or not each.picture]
             if fitting:
-                shown.append((category.title.get(language, category.title[ENGLISH]), fitting))
-        return shown
+                categories.append((category.title.get(language, category.title[ENGLISH]), fitting))
+        return categories
 
     def replaced(self, file: StartersFile) -> "Starters":
         """Other prompts with the same pictures. Raises BadInput for a picture that is not there."""
@@ -145,8 +149,8 @@ def collected(name: str) -> str:
 def names_of_pictures(file: StartersFile) -> Sequence[str]:
     """The pictures that the prompts of a file name, once each."""
     # prompts of every category and language, flat
-    prompts = [each for category in file.categories for spoken in category.prompts.values() for each in spoken]
-    return list(dict.fromkeys(each.picture for each in prompts if each.picture))
+    starters = [each for category in file.categories for prompts in category.prompts.values() for each in prompts]
+    return list(dict.fromkeys(each.picture for each in starters if each.picture))
 
 
 def read_starters(file: Path | None) -> Starters:
@@ -164,4 +168,5 @@ def read_starters(file: Path | None) -> Starters:
             f"starters file {str(place)!r}: there is no picture {missing!r} beside it; those that ship: "
             + ", ".join(sorted(ships))
         )
+    # only pictures that the file names are copied beside the logs, so a later change may use no others
     return Starters(read, {name: pictures[name] for name in names_of_pictures(read)})

@@ -26,7 +26,7 @@ from tasks.written_bench.written_items import ItemForJudging, items_for_judging
 
 _INSTRUCTION, _GENERIC = get_args(EvaluateSettings.model_fields["captions"].annotation)
 CAPTION_SETS = (_INSTRUCTION, _GENERIC)
-"""Sets of captions, as `evaluate.captions` names them."""
+"""Sets of captions, as `evaluate.captions` names them. A third is a value there, and a column of the items."""
 
 
 class CaptionAnswer(NamedTuple):
@@ -45,7 +45,9 @@ class CaptionAnswer(NamedTuple):
 
 
 def caption_bench(store: Store, bench: str, captions: str) -> Bench:
-    """A written benchmark as models are asked it that read captions. Hidden items, whose captions are, are left out.
+    """A written benchmark as it is put to models that read captions in place of images.
+
+    Hidden items are left out, because their captions are hidden, too.
 
     Raises BadInput for an unknown benchmark, and where no item has these captions.
     """
@@ -73,7 +75,9 @@ def _question(item: ItemForJudging) -> BenchQuestion:
 
 
 def caption_answers(store: Store, bench: str) -> list[CaptionAnswer]:
-    """Every answer that was written from present captions, by item, set of captions and model.
+    """Every answer that was written from captions as they are now, by item, set of captions and model.
+
+    An answer to earlier captions has the document id of another question, and is left out.
 
     Raises BadInput for an unknown benchmark.
     """
@@ -81,12 +85,15 @@ def caption_answers(store: Store, bench: str) -> list[CaptionAnswer]:
     complete = complete.filter(state=AnswerState.COMPLETE.value)
     answers = list[CaptionAnswer]()
     for captions in CAPTION_SETS:
-        asked = {(item.item_id, _question(item).document_id): item for item in _captioned(store, bench, captions)}
+        # (item, id of its question with these captions) -> item
+        item_of_question = {
+            (item.item_id, _question(item).document_id): item for item in _captioned(store, bench, captions)
+        }
         # a row is one answer; of several versions of a model the last one counts
         last = {
-            (question_id, model): CaptionAnswer(asked[question_id, document_id], captions, model, text)
+            (question_id, model): CaptionAnswer(item_of_question[question_id, document_id], captions, model, text)
             for question_id, document_id, model, _, text in complete.iter_rows()
-            if (question_id, document_id) in asked
+            if (question_id, document_id) in item_of_question
         }
         answers.extend(last.values())
     return sorted(answers, key=lambda answer: (answer.item.item_id, answer.captions, answer.model))
@@ -141,7 +148,9 @@ def _texts(answer: CaptionAnswer) -> tuple[ShownText, ...]:
 
 
 def right_answers(store: Store, bench: str) -> list[CaptionAnswersRight]:
-    """For each model and set of captions, how many answers most reviewers call right, and the share.
+    """For each model and set of captions, the answers by the commonest verdict, and the share of right answers.
+
+    The share is right of right and wrong, without those that are unclear or not reviewed.
 
     Raises BadInput for an unknown benchmark, and for one without such answers.
     """
@@ -178,7 +187,7 @@ def right_answers(store: Store, bench: str) -> list[CaptionAnswersRight]:
 
 
 def _most(verdicts: Sequence[str]) -> str | None:
-    """The verdict that most reviewers give; unclear where two have as many, None without any."""
+    """The commonest verdict; unclear where two are as common, None without any."""
     if not verdicts:
         return None
     (verdict, count), *others = Counter(verdicts).most_common()

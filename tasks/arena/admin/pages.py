@@ -204,7 +204,7 @@ class Admin:
         """Raises BadInput for a text that is no such YAML; an empty one stands for that of the start."""
         texts = self.arena.texts
         if text:
-            texts.read_reasons(text) if what == "reasons" else texts.read_starters(text)
+            texts.changed_reasons(text) if what == "reasons" else texts.changed_starters(text)
 
     def _new_model(self, text: str) -> ArenaModel:
         """The model of an entry in YAML. Raises BadInput for one that cannot be served, or MissingProvider."""

@@ -51,14 +51,14 @@ def read_outside(path: Path, column: str | None = None) -> Iterator[list[Outside
     """
     if not path.exists():
         raise BadInput(f"dataset {str(path)!r} does not exist")
-    if path.is_file() and path.suffix not in _READERS:
+    if path.is_file() and path.suffix.lower() not in _READERS:
         raise BadInput(
             f"{str(path)!r}: unknown kind of dataset; give one of {', '.join(_READERS)}, or a folder of Parquet"
         )
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a file or a folder of Parquet files")
-    return _batches((row for file in files for row in _READERS[file.suffix](file, column)), path, column)
+    return _batches((row for file in files for row in _READERS[file.suffix.lower()](file, column)), path, column)
 
 
 def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> Iterator[list[OutsideRow]]:
@@ -156,9 +156,9 @@ TABLE_SUFFIXES = tuple(_READERS)
 
 def column_names(path: Path) -> list[str]:
     """The columns of a table; of JSON Lines those of its first line. Raises BadInput when it cannot be read."""
-    rows = _READERS[path.suffix](path, None)
+    rows = _READERS[path.suffix.lower()](path, None)
     try:
-        return read_parquet_schema(path).names if path.suffix == ".parquet" else [*next(iter(rows), {})]
+        return read_parquet_schema(path).names if path.suffix.lower() == ".parquet" else [*next(iter(rows), {})]
     except (BadInput, MemoryError):
         raise
     except Exception as error:  # each library raises its own errors for a broken file

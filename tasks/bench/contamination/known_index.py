@@ -107,11 +107,11 @@ class _Measured(NamedTuple):
 
 
 def _measured(picture: OutsidePicture) -> _Measured | str:
-    """A picture that can be decoded; of others their place and the reason."""
+    """The measured picture, or the text `label (reason)` of one that cannot be decoded."""
     try:
         image = open_image(picture.content)
     except ImageRejected as rejected:
-        return f"{picture.place} ({rejected.reason})"
+        return f"{picture.label} ({rejected.reason})"
     hashes, inside = image_hashes(image), image_inside(image)
     whole = {"phash": hashes.phash, "pdq": hashes.pdq, "grey": hashes.grey}
     within = {"inside_phash": inside.phash, "inside_pdq": inside.pdq, "inside_grey": inside.grey}
@@ -137,12 +137,12 @@ class _Rows:
     def pictures(self) -> list[str]:
         """The parts of `known_pictures`; equal pictures are one row."""
         parts, waiting = list[str](), list[KnownPicture]()
-        with progress(f"pictures of {self._benchmark.name}", self._benchmark.picture_count()) as advance:
+        with progress(f"pictures of {self._benchmark.name}", self._benchmark.progress_total()) as advance:
             measured = map_ordered(_measured, self._benchmark.pictures(), self._workers)
             while pictures := list(islice(measured, _EMBEDDED_AT_ONCE)):
                 waiting += self._embedded([picture for picture in pictures if isinstance(picture, _Measured)])
-                places = [picture for picture in pictures if isinstance(picture, str)]
-                self.unreadable += [f"{self._benchmark.name}: {place}" for place in places]
+                rejected = [picture for picture in pictures if isinstance(picture, str)]
+                self.unreadable += [f"{self._benchmark.name}: {line}" for line in rejected]
                 advance(len(pictures))
                 if len(waiting) >= _PICTURES_A_PART:
                     parts.append(self._store.write_part("known_pictures", frame_of(KnownPicture, waiting)))
@@ -180,11 +180,12 @@ def update_known_images(store: Store, versions: Versions, bounds: KnownBounds = 
     ids = pl.Series("image_id", [], pl.String) if hashes is None else hashes["content_id"].sort().rename("image_id")
     key = search_key(bounds, "\n".join(sources["content"].sort()))
     before, after = store.read("searched_known"), _searched_with(store, ids, key, versions)
-    searched_ids = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
+    unchanged_ids = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
     matches_before = store.read("known_images")
-    # a row is an image that shows a picture of a benchmark; of images searched before, rows stay
-    matches = matches_before.filter(pl.col("image_id").is_in(searched_ids.implode()))
-    fresh = ids.filter(~ids.is_in(searched_ids.implode()))
+    # a row is an image that shows a picture of a benchmark; those of images whose key is as before stay, all others are
+    # searched again
+    matches = matches_before.filter(pl.col("image_id").is_in(unchanged_ids.implode()))
+    fresh = ids.filter(~ids.is_in(unchanged_ids.implode()))
     if hashes is not None and len(fresh):
         new_matches = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions, bounds)
         matches = pl.concat([matches, new_matches]).sort("image_id", "benchmark")
@@ -196,7 +197,7 @@ def update_known_images(store: Store, versions: Versions, bounds: KnownBounds = 
 
 
 def _searched_with(store: Store, ids: pl.Series, key: str, versions: Versions) -> pl.DataFrame:
-    """The rows of `searched_known` of all images: the key, and which of the signals beside the hashes they have."""
+    """The rows of `searched_known` of all images: image_id, and `search`, the key with the further signals it has."""
     images = pl.DataFrame({"image_id": ids})
     search = pl.lit(key)
     for signal in ("image_inside", "image_embedding"):
@@ -239,9 +240,9 @@ _THUMBNAILS_OF_PICTURES = """
     SELECT picture, thumbnail FROM known_pictures SEMI JOIN wanted_ids USING (picture)
 """
 PICTURES_AT_ONCE = 4_096
-"""Pictures of the index whose vectors or thumbnails are in memory at once."""
+"""Pictures of the index that are read in one batch; the thumbnails of all that are close by embedding are held."""
 _IMAGE, _PICTURE = "image ", "picture "
-"""How ids of views of images and of the index begin. Behind it stand `w:` (whole) or `i:` (inside its margins)."""
+"""A view is a picture, whole or inside its margins: `image w:ID`, `image i:ID`, `picture w:ID` of the index."""
 
 
 def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:

@@ -36,7 +36,7 @@ _ROWS_AT_ONCE = 16
 class OutsidePicture(NamedTuple):
     """A picture of a benchmark as it lies on this machine."""
 
-    place: str
+    label: str
     """Its file in the benchmark's folder, with row and column where that is a table; for messages alone."""
     content: bytes
     """The file; b"" for one that a table only names."""
@@ -56,22 +56,22 @@ class KnownBenchmark(NamedTuple):
     def pictures(self) -> Iterator[OutsidePicture]:
         """Each picture, also those that cannot be decoded. Raises BadInput for a file that cannot be read."""
         for file in self._holding_pictures():
-            place = one_line(file.relative_to(self.folder).as_posix(), 120)
+            label = one_line(file.relative_to(self.folder).as_posix(), 120)
             with _readable(file):
-                if file.suffix == ".parquet":
-                    yield from _pictures_of_table(file, place)
+                if file.suffix.lower() == ".parquet":
+                    yield from _pictures_of_table(file, label)
                 else:
-                    yield OutsidePicture(place, file.read_bytes())
+                    yield OutsidePicture(label, file.read_bytes())
 
-    def picture_count(self) -> int:
-        """Number of its picture files and of the rows of its Parquet files, for a progress bar.
+    def progress_total(self) -> int:
+        """Picture files and rows of its Parquet files: about as many as pictures, as a row may hold none or several.
 
         Raises BadInput for a broken table.
         """
         count = 0
         for file in self._holding_pictures():
             with _readable(file):
-                count += parquet_rows(file) if file.suffix == ".parquet" else 1
+                count += parquet_rows(file) if file.suffix.lower() == ".parquet" else 1
         return count
 
     def _holding_pictures(self) -> list[Path]:
@@ -82,7 +82,7 @@ class KnownBenchmark(NamedTuple):
         """The different questions, without marks of pictures, in order. Raises BadInput for a broken table."""
         questions: dict[str, None] = {}
         for file in self.files:
-            column = _question_column(file) if file.suffix in TABLE_SUFFIXES else None
+            column = _question_column(file) if file.suffix.lower() in TABLE_SUFFIXES else None
             if column is None:
                 continue
             for rows in read_outside(file, column):
@@ -99,14 +99,14 @@ def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
     """
     benchmarks = []
     for name, (named, place) in named_places(given).items():
-        folder = place or _fetched(named)
-        files = _files_of(folder)
+        path = place or _fetched(named)
+        files = _files_of(path)
         if not files:
             raise BadInput(
                 f"known_benchmarks: {named!r} holds no picture and no table; give a folder of pictures, a file of "
                 f"{', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
-        root = folder.parent if folder.is_file() else folder
+        root = path.parent if path.is_file() else path
         benchmarks.append(KnownBenchmark(name, root, files, _digest(files)))
     return benchmarks
 
@@ -120,7 +120,7 @@ def named_places(given: Iterable[str]) -> dict[str, tuple[str, Path | None]]:
     places: dict[str, tuple[str, Path | None]] = {}
     for named in given:
         place = Path(named).expanduser()
-        if place.is_file() and place.suffix not in TABLE_SUFFIXES:
+        if place.is_file() and place.suffix.lower() not in TABLE_SUFFIXES:
             raise BadInput(f"known_benchmarks: {named!r} is no table; give {', '.join(TABLE_SUFFIXES)} or a folder")
         if not (place.exists() or _HUB_NAME.fullmatch(named)):
             raise BadInput(
@@ -184,7 +184,7 @@ def _question_column(file: Path) -> str | None:
     return next((name for name in QUESTION_COLUMNS if name in columns), None)
 
 
-def _pictures_of_table(file: Path, place: str) -> Iterator[OutsidePicture]:
+def _pictures_of_table(file: Path, label: str) -> Iterator[OutsidePicture]:
     columns = [field.name for field in read_parquet_schema(file) if _holds_pictures(field.type)]
     if not columns:
         return
@@ -193,7 +193,7 @@ def _pictures_of_table(file: Path, place: str) -> Iterator[OutsidePicture]:
         for row in rows:
             number += 1
             for column in columns:
-                of_column = one_line(f"{place} row {number:,}, {column}", 160)
+                of_column = one_line(f"{label} row {number:,}, {column}", 160)
                 yield from (OutsidePicture(of_column, content) for content in _encoded(row[column]))
 
 

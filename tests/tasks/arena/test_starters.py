@@ -39,7 +39,7 @@ def spoken(starters, language: str, with_pictures: bool = True):
 
     def asked():
         words.speak(language)
-        return starters.spoken(with_pictures)
+        return starters.shown(with_pictures)
 
     return copy_context().run(asked)
 

@@ -213,6 +213,19 @@ def test_a_benchmark_without_pictures_is_known_by_its_questions(tmp_path, provid
     assert arena.compare(folder).select("conversation_id", "picture").rows() == [("asked", None)]
 
 
+def test_suffixes_of_tables_may_be_in_capitals(tmp_path, providers):
+    folder = tmp_path / "capitals"
+    folder.mkdir()
+    sink = io.BytesIO()
+    chart(4).save(sink, "PNG")
+    (folder / "ASKED.CSV").write_text(f"question\n{LONG}\n")
+    pl.DataFrame([{"image": {"bytes": sink.getvalue(), "path": None}}]).write_parquet(folder / "SHOWN.PARQUET")
+    arena = Arena(
+        tmp_path, providers, {"asked": (LONG, chart(0)), "shown": ("Look", chart(4)), "other": ("Why?", None)}
+    )
+    assert arena.compare(folder)["conversation_id"].to_list() == ["asked", "shown"]
+
+
 def test_counts_are_by_benchmark(tmp_path, providers, benchmark_folder):
     other = tmp_path / "theirs"
     other.mkdir()
