@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from schemas.release import Manifest
 from tasks.providers.embedded_figures import stated
 from tasks.release.build import DATA, released_files, seal
-from tasks.release.checks.card import wrong_sections
-from tasks.release.checks.report import MADE_AGAIN_SINCE
+from tasks.release.checks.card import DATA_PAGE_SINCE, wrong_sections
 from tasks.release.contents import declared_columns, schema_of_layout
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import card_sections, front_matter, split_card
@@ -78,7 +77,7 @@ def as_of_layout(release: Path, layout: int) -> None:
         if since > layout
     }
     card, page = release / "README.md", release / DATA
-    if layout < MADE_AGAIN_SINCE and page.exists():  # their cards held what this page does
+    if layout < DATA_PAGE_SINCE and page.exists():  # their cards held what this page does
         _, heading, chapters = page.read_text("utf-8").partition("## Columns\n")
         card.write_text(f"{card.read_text('utf-8')}\n{heading}{chapters}", "utf-8")
     lines = card.read_text(encoding="utf-8").splitlines(keepends=True)

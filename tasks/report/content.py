@@ -230,12 +230,14 @@ def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None
 def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) -> Part:
     """A section with shares of both configurations side by side on one scale, or of the only one that has rows.
 
+    The figure leaves out names whose shares are unknown; the table has them.
     `table` has names, their rows in each configuration (`chat`) and their shares there, 0 to 1 (`chat_share`).
     """
     name, share = table.columns[0], pl.col(f"{each}_share" for each in COUNTED)
     rounded = table.with_columns(pl.when(share.is_finite()).then(share.round(4)))
     ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
-    shown, filled = ordered.head(MOST), [each for each in COUNTED if ordered[each].sum()]
+    known = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
+    shown, filled = known.head(MOST), [each for each in COUNTED if ordered[each].sum()]
     series = {each: (100 * shown[f"{each}_share"].fill_null(0.0)).to_list() for each in filled}
     thin = {each: [place for place, rows in enumerate(shown[each]) if rows < FEW_ROWS] for each in filled}
     figure = paired_bars(shown[name].to_list(), series, "% of rows", digits=1, thin=thin)

@@ -10,7 +10,6 @@ from html import unescape
 from schemas.release import Manifest
 from schemas.run import Funnel
 from tasks.release.build import CARD
-from tasks.release.checks.report import MADE_AGAIN_SINCE
 from tasks.release.data_page import data_page
 from tasks.release.dataset_card import (
     COMPARED,
@@ -38,6 +37,8 @@ _ACTIVE = re.compile(r"<|\]\(|\]\[|\]:|!\[|://|www\.", re.IGNORECASE)
 """Opens a link, a picture or HTML, in every way of Markdown and of the Hub."""
 _MAY_BE_UNKNOWN = range(7, 9)
 """Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
+DATA_PAGE_SINCE = 11
+"""Releases of an earlier layout have no DATA.md; their cards hold what it says."""
 _IN_EARLIER_CARDS = {"## What the embedded models were measured to find", "## Columns", "## Versions of the signals"}
 """Sections that cards had before `DATA.md` did."""
 _HEADING = re.compile(r"^## .+$", re.MULTILINE)
@@ -54,7 +55,7 @@ def wrong_card(release: OpenRelease, statistics: Cells, parts: Sequence[ReleaseP
     no_bench = dict.fromkeys(("bench_funnel", "bench_measures", "bench_agreement"), ())
     ours = dataset_card(manifest, Funnel.model_validate(manifest.funnel), statistics, no_bench, sections, names)
     problems = problems or [*_active_lines(card, ours + data_page(manifest))]
-    if manifest.layout < MADE_AGAIN_SINCE:
+    if manifest.layout < DATA_PAGE_SINCE:
         return problems
     return problems or [*_other_figures(card, ours, [part.section.title for part in parts if part.section])]
 
@@ -102,7 +103,7 @@ def _sentences(card: str, manifest: Manifest, benchmarks: Sequence[str]) -> Iter
     notice = "**Built with embedded stand-ins**"
     stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
     lines = [(name, *line.model_dump().values()) for name, of in manifest.embedded_figures.items() for line in of]
-    in_card = manifest.layout < MADE_AGAIN_SINCE
+    in_card = manifest.layout < DATA_PAGE_SINCE
     figures = [" ".join(f"| {' | '.join(line)} |".split()) for line in lines] if in_card else []
     expected = {
         "the version": f" Version {manifest.version} of {'the benchmark' if benchmarks else 'an arena dataset'}",
@@ -146,7 +147,7 @@ def wrong_sections(card: str, expected: str, parts: Sequence[ReleasePart], layou
         if not too_old and _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
             yield f"{CARD}: its section about {section.about} is not what {section.files} says"
     known = {*_HEADING.findall(TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
-    known |= _IN_EARLIER_CARDS if layout < MADE_AGAIN_SINCE else set()
+    known |= _IN_EARLIER_CARDS if layout < DATA_PAGE_SINCE else set()
     for title in dict.fromkeys(_HEADING.findall(card)):
         if title.rstrip() not in known:
             yield f"{CARD}: {title!r} is a section that nothing in the release says"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _TABLES = "report/tables"
 _WARNING = "Not for publishing: measured with embedded stand-ins ("
 _WITHHELD = re.compile(r"not released: (?P<conversations>[\d,]+) conversations, .* and (?P<battles>[\d,]+) battles")
-MADE_AGAIN_SINCE = 11
-"""Reports and cards of an earlier layout have other sections, words and ranks; a report is compared with its tables."""
+MADE_AGAIN_SINCE = 12
+"""Reports of an earlier layout have other sections, figures, words and ranks, and are compared with their tables."""
 _LINES, _ITEMS = "log lines", "items"
 """Names of the input of a release at the head of the page; the second is that of a benchmark alone."""
 _OUTCOMES = ("kept", "dropped", "rejected")

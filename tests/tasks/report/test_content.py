@@ -145,6 +145,9 @@ def test_what_two_configurations_hold_is_compared_in_shares_on_one_scale_without
         ).iter_rows():
             known = rows.height - unknown
             assert share == (None if unknown and not count else round(count / known, 4)), tag
+    unknown_tags = categories.filter(pl.col("chat_share").is_null() & pl.col("battle_share").is_null())["label"]
+    drawn = parts["categories"].figure.svg
+    assert [tag for tag in categories["label"] if (tag in drawn) == (tag in unknown_tags)] == []
     examples = {config: tallies.rows[config] - rows.height for config, rows in kept.items()}
     said = f"({examples['chat']} of chat, {examples['battle']} of battle)"
     assert all(examples.values()) and all(said in parts[key].about for key in ("models", "categories", "turns"))
