@@ -158,7 +158,7 @@ def _votes(release: Path, written: WrittenStyle, selection: PreferenceSelection)
     frames, place = [pl.DataFrame(schema=_VOTES)], 0
     takes_images = written.takes_images and not selection.text_only
     if selection.category is not None:
-        known_category(selection.category)
+        known_category(release, "battle", selection.category)
     for rows in _groups(release, with_bytes=False):
         # A row is one vote of the release, by its place, also one that is left out.
         facts_of_votes = [

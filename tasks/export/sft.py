@@ -28,7 +28,7 @@ from tasks.release.fetched import read_manifest
 from tasks.release.gather import WINNERS
 from tasks.release.shards import feature_schema, shard_files
 from tasks.runtime.progress import progress
-from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups
+from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.tables import frame_of
 
@@ -150,7 +150,7 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     last, found = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
     taken = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
     if selection.category is not None:
-        taken &= pl.col("categories").struct.field(known_category(selection.category)).fill_null(False)
+        taken &= pl.col("categories").struct.field(known_category(release, "chat", selection.category)).fill_null(False)
     if not selection.test_sets:
         taken &= ~_OF_TEST_SET
     if not selection.all_answers:
@@ -170,10 +170,16 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     return chat.filter(pl.col("language").is_in(names)).drop("language")
 
 
-def known_category(name: str) -> str:
-    """The name, if releases have such a category. Raises BadInput."""
-    if name not in ReleasedCategories.model_fields:
-        raise BadInput(f"--category {known_values(name, ReleasedCategories.model_fields)}")
+def known_category(release: Path, config: str, name: str) -> str:
+    """The name, if rows of this configuration have such a category; those of an earlier layout lack the later ones.
+
+    Raises BadInput.
+    """
+    shards = shard_files(release, config)
+    fields = read_parquet_schema(shards[0]).field("categories").type if shards else ()
+    names = [field.name for field in fields] or [*ReleasedCategories.model_fields]
+    if name not in names:
+        raise BadInput(f"--category {known_values(name, names)}")
     return name
 
 

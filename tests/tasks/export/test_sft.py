@@ -24,7 +24,7 @@ from tests.hub_repo import Repo
 from tests.hub_server import LoopbackHub
 from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS, manifest_of
-from tests.tampered_release import BATTLE, CHAT, card_says, rewrite, state_rows
+from tests.tampered_release import BATTLE, CHAT, as_of_layout, card_says, rewrite, state_rows
 from tests.tasks.export.conftest import examples, limits
 from tests.tasks.ingest.logs import ingested
 from tests.tasks.publish.conftest import reader_environment
@@ -133,6 +133,14 @@ def test_one_category_and_an_unknown_one_is_one_clear_line(sft, release, tmp_pat
     code, err, out = sft("--category", "difficult", of=copy)
     assert (code, out.exists()) == (2, False)
     assert err.startswith("curate: --category 'difficult'. Known: captioning, ")
+
+
+def test_a_category_that_a_release_of_an_earlier_layout_lacks_is_one_clear_line(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    as_of_layout(copy, 11)
+    code, err, out = sft("--category", "instruction_following", of=copy)
+    assert (code, err.count("\n"), out.exists()) == (2, 1, False)
+    assert "longer_query" in err and err.count("instruction_following") == 1
 
 
 def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
