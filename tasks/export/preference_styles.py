@@ -75,7 +75,7 @@ def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
     ]
 
 
-def with_texts(example: Example) -> Example:
+def texts_for_parts(example: Example) -> Example:
     """A row without images for models of texts, whose chat templates take a text as content and fail on parts."""
     messages = {
         name: [{**message, "content": "".join(part["text"] for part in message["content"])} for message in value]
@@ -118,7 +118,7 @@ class WrittenStyle(NamedTuple):
     takes_both_bad: bool = False
     """Whether votes that both answers are bad are rows."""
     text_columns: pa.Schema | None = None
-    """Columns of a file without images, whose rows are then `with_texts`; null where the rows stay as they are."""
+    """Columns of a file without images, whose rows are then `texts_for_parts`; null where the rows stay as they are."""
 
 
 _IMAGES = pa.field("images", pa.list_(_TEXT))

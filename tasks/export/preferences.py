@@ -25,7 +25,7 @@ from schemas.errors import BadInput
 from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
-from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info, with_texts
+from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info, texts_for_parts
 from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images, known_category
 from tasks.leaderboard.style_control import measured_covariates, style_differences, styleable
 from tasks.providers.embedded.refusals import DecliningWords
@@ -321,7 +321,7 @@ def _write(release: Path, folder: Path, written: WrittenStyle, splits: pl.Series
                 preference = _preference(row, ratings)
                 examples = written.rows(preference, keep_images(row["images"], folder))
                 if not has_images and written.text_columns is not None:
-                    examples = [with_texts(example) for example in examples]
+                    examples = [texts_for_parts(example) for example in examples]
                 files[row["split"]].add(examples, preference.about)
                 rows[row["split"]] += len(examples)
                 advance()

@@ -90,7 +90,8 @@ class Database:
 
 async def _records(connection: asyncpg.Connection, query: str) -> Sequence[asyncpg.Record]:
     async with connection.transaction(readonly=True):
-        return await connection.fetch(query)
+        records: Sequence[asyncpg.Record] = await connection.fetch(query)
+        return records
 
 
 async def _cursor(connection: asyncpg.Connection, query: str, values: Sequence[Any]) -> Any:

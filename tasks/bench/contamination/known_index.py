@@ -43,7 +43,7 @@ _EMBEDDED_AT_ONCE = 32
 
 
 class IndexUpdate(NamedTuple):
-    """What became of the index."""
+    """Result of an update of the index."""
 
     counts: dict[str, int]
     """Benchmarks, those indexed now, and of all of them pictures, questions and unreadable pictures."""

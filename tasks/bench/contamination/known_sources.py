@@ -37,7 +37,7 @@ class OutsidePicture(NamedTuple):
     """A picture of a benchmark as it lies on this machine."""
 
     label: str
-    """Its file in the benchmark's folder, with row and column where that is a table; for messages alone."""
+    """Path in the folder of the benchmark, with row and column where it is that of a table; for messages alone."""
     content: bytes
     """The file; b"" for one that a table only names."""
 
