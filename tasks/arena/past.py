@@ -127,8 +127,8 @@ class Past:
 
     def _read_title(self, number: str, line: Line) -> TalkTitle:
         """The title of the conversation whose first line is this one; empty where it is not there any more."""
-        record = next(iter(self._logs.read([line])), {})
-        state = record.get("state") or next(iter(record.get("states", ())), {})
+        record: Record = next(iter(self._logs.read([line])), {})
+        state: Record = record.get("state") or next(iter(record.get("states", ())), {})
         content = next((text for role, text in state.get("messages", ()) if role == "user"), "")
         text = content[0] if isinstance(content, list) else content
         return TalkTitle(number, " ".join(text.split())[:_TITLE_CHARACTERS_MAX])
