@@ -248,6 +248,8 @@ def test_no_text_of_strangers_makes_a_tag_that_the_page_does_not_make(text):
 def test_every_text_that_annotators_are_asked_is_in_the_file_of_words():
     for module in iter_modules(review.__path__, "tasks.review."):
         import_module(module.name)
+    for module in ("battles_queue", "caption_answers", "preferences_queue"):
+        import_module(f"tasks.judging.{module}")
     queues = {*ReviewQueue.__subclasses__(), *DrawnQueue.__subclasses__()} - {DrawnQueue}
     asked = {queue.title for queue in queues} | {choice.label for queue in queues for choice in queue.choices}
     assert len(queues) > 8 and asked <= set(page_words("en")["task_texts"])
