@@ -23,9 +23,10 @@ from benchmarks.tags_by_hand import TAGS, TAXONOMY, ByHand, by_hand
 from schemas.tags import Share, TagAgreement
 from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document, Vectors
+from tasks.providers.capabilities import Document
 from tasks.providers.embedded import labels
 from tasks.providers.embedded.labels import DOMAINS, WordsAndLayout
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.progress import progress
 from tasks.runtime.shares import clopper_pearson
 from tasks.signals.loose_files import document_of

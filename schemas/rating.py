@@ -9,6 +9,10 @@ from pydantic import Field
 from schemas.board import BoardColumns, BoardRow
 from schemas.row import Int32, Row
 
+OVERALL = "overall"
+"""Slice of all votes."""
+STYLE_CONTROL = "style_control"
+"""Slice of all votes, rated with the style of the answers held equal."""
 FEW_VOTES = 30
 """No interval of a model with fewer votes is narrower than votes that follow the model would give."""
 

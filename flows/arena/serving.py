@@ -200,9 +200,9 @@ def _board(chosen: Chosen, arena: Arena) -> Board | None:
 
 def live_rates(rules: VoteRules) -> Rate:
     """How the votes of a slice so far are rated, by the rules of the policy that the curation has, too."""
+    from schemas.rating import STYLE_CONTROL
     from tasks.leaderboard.fragility import fragility, styled_fragility
     from tasks.leaderboard.rating_tables import RatingTables
-    from tasks.leaderboard.style_control import STYLE_CONTROL
 
     def rated(table: pl.DataFrame, name: str) -> tuple[list[Rating], list[Fragility], int]:
         tables, styled = RatingTables(table, RatingMethod(), rules=rules), name == STYLE_CONTROL

@@ -13,8 +13,7 @@ from flows.commands.tables import print_rows
 from flows.demo import bench_demo
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
-
-EXPECTED = "expected.jsonl"
+from tasks.demo.arena import EXPECTED
 
 
 def demo(

@@ -12,11 +12,11 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 
 from schemas.errors import BadInput
-from schemas.rating import Fragility, Rating
+from schemas.rating import OVERALL, STYLE_CONTROL, Fragility, Rating
 from tasks.arena.logs import Cast
 from tasks.arena.page import ArenaPages
 from tasks.arena.words import number, page_words
-from tasks.leaderboard.shown_boards import OVERALL, Rated, grouped, shown_board, slices
+from tasks.leaderboard.shown_boards import Rated, grouped, shown_board, slices
 from tasks.storage.queries.bench import contests
 from tasks.storage.tables import frame_of
 
@@ -24,7 +24,6 @@ Rate = Callable[[pl.DataFrame, str], tuple[Sequence[Rating], Sequence[Fragility]
 """A table model_a, model_b, winner, judge, tstamp, with style covariates, and a slice -> its board, how few votes
 change it, and how many votes count in full."""
 _FRESH_SECONDS = 30.0
-STYLE_CONTROL = "style_control"
 _SLICES: dict[str, Callable[[Cast], bool]] = {
     "overall": lambda cast: True,
     "with_image": lambda cast: cast.with_image,

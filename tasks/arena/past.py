@@ -24,7 +24,7 @@ from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder
 from tasks.arena.names import names_of, without_names
 from tasks.arena.opinions import AnswerReaction, vote_of_line
 
-Record = Mapping[str, Any]
+LoggedRecord = Mapping[str, Any]
 _SHOWN_MAX = 200
 """Conversations in a list: the newest ones."""
 _TITLES_MAX, _TITLE_CHARACTERS_MAX = 30, 80
@@ -64,7 +64,7 @@ class Past:
     def _models(self) -> dict[str, ArenaModel]:
         return {model.name: model for model in self._served()}
 
-    def note(self, record: Record, line: Line) -> None:
+    def note(self, record: LoggedRecord, line: Line) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
         match record.get("arena"):
             case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}:
@@ -89,7 +89,7 @@ class Past:
             raise Refused("link_gone")
         return self._as_shared(records[0])
 
-    def _as_shared(self, record: Record) -> ArenaConversation:
+    def _as_shared(self, record: LoggedRecord) -> ArenaConversation:
         """The conversation of the line of a share, as it was then."""
         marks, sides = record["arena"], []
         states = record.get("states") or [record["state"]]  # of a direct chat there is one
@@ -127,8 +127,8 @@ class Past:
 
     def _read_title(self, number: str, line: Line) -> TalkTitle:
         """The title of the conversation whose first line is this one; empty where it is not there any more."""
-        record: Record = next(iter(self._logs.read([line])), {})
-        state: Record = record.get("state") or next(iter(record.get("states", ())), {})
+        record: LoggedRecord = next(iter(self._logs.read([line])), {})
+        state: LoggedRecord = record.get("state") or next(iter(record.get("states", ())), {})
         content = next((text for role, text in state.get("messages", ()) if role == "user"), "")
         text = content[0] if isinstance(content, list) else content
         return TalkTitle(number, " ".join(text.split())[:_TITLE_CHARACTERS_MAX])
@@ -144,7 +144,7 @@ class Past:
         talks = [(number, self._logs.read(self._lines[number])) for number in self.numbers(browser)[:_SHOWN_MAX]]
         return [_told(number, records, self._models) for number, records in talks if records]
 
-    def _whole(self, records: Sequence[Record], owner: str) -> ArenaConversation | None:
+    def _whole(self, records: Sequence[LoggedRecord], owner: str) -> ArenaConversation | None:
         chats = [record for record in records if record["type"] == RecordType.CHAT]
         if not chats:
             return None
@@ -166,7 +166,7 @@ class Past:
             _vote_again(made, record)
         return made
 
-    def _side(self, mark: Record, chats: Sequence[Record]) -> Side:
+    def _side(self, mark: LoggedRecord, chats: Sequence[LoggedRecord]) -> Side:
         """One side: its answers are those of its last line, which repeats the earlier ones."""
         model = _model(mark["model"], self._models)
         lines = [record for record in chats if record["state"]["conv_id"] == mark["conv_id"]]
@@ -185,7 +185,7 @@ class Past:
             )  # fmt: skip
         return side
 
-    def _prompts(self, record: Record) -> list[VisitorPrompt]:
+    def _prompts(self, record: LoggedRecord) -> list[VisitorPrompt]:
         marks, number, prompts = record["arena"], 0, list[VisitorPrompt]()
         for role, content in record["state"]["messages"]:
             if role != "user":
@@ -200,7 +200,7 @@ class Past:
         return prompts
 
 
-def _vote_again(made: ArenaConversation, record: Record) -> None:
+def _vote_again(made: ArenaConversation, record: LoggedRecord) -> None:
     """Note a vote, reaction, report or share of the log on the state that it was given."""
     kind, state = RecordType(record["type"]), record["arena"].get("voted_on")
     if state is None:
@@ -229,17 +229,17 @@ def _vote_again(made: ArenaConversation, record: Record) -> None:
         made.link = record["arena"].get("link", made.link)
 
 
-def _is_reaction(record: Record) -> bool:
+def _is_reaction(record: LoggedRecord) -> bool:
     """Whether a line is about one answer of two; in direct chat a button is the vote."""
     return record["type"] in RATINGS and record["arena"]["mode"] != Mode.DIRECT
 
 
-def _is_withdrawn(record: Record) -> bool:
+def _is_withdrawn(record: LoggedRecord) -> bool:
     """Whether a line takes a button back."""
     return any("liked" in (opinion or {}) and opinion["liked"] is None for opinion in record.get("opinions", ()))
 
 
-def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaModel]) -> dict[str, Any]:
+def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, ArenaModel]) -> dict[str, Any]:
     """One conversation for its own visitor."""
     marks = records[-1]["arena"]  # a model that gave no answer is in the first lines alone
     votes = [record for record in records if record["type"] != RecordType.CHAT]
@@ -288,13 +288,13 @@ def _told(number: str, records: Sequence[Record], models: Mapping[str, ArenaMode
     }
 
 
-def _is_shared(records: Sequence[Record]) -> bool:
+def _is_shared(records: Sequence[LoggedRecord]) -> bool:
     """Whether others may see the conversation by the last line about it."""
     shares = [record["arena"] for record in records if record["type"] == RecordType.SHARE]
     return bool(shares) and not shares[-1].get("withdrawn")
 
 
-def _opinions(record: Record) -> list[Any]:
+def _opinions(record: LoggedRecord) -> list[Any]:
     """The opinions of a line on each side's answer: its turn from 1, reasons with their sign, and a comment."""
     return list(record.get("opinions") or [])
 
@@ -304,5 +304,5 @@ def _model(name: str, models: Mapping[str, ArenaModel]) -> ArenaModel:
     return models.get(name) or ArenaModel(name=name, base_url="http://gone")
 
 
-def _time(record: Record) -> str:
+def _time(record: LoggedRecord) -> str:
     return datetime.fromtimestamp(record["tstamp"], UTC).isoformat(timespec="seconds")

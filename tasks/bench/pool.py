@@ -13,8 +13,9 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.storage.queries.documents import PIECE
-from tasks.storage.queries.signals import Vectors, Versions, on_disk, signal_values, unload
+from tasks.storage.queries.signals import Versions, on_disk, signal_values, unload
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"
@@ -110,13 +111,14 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
 
 
 Labels = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int64]
 RANDOM_SAMPLES = 100
 POOL_MAX = 2000
 """Most prompts of the pool that distances are measured to; a random sample of larger pools."""
 
 
-def measures(topics: Labels, vectors_of: Callable[[Rows], Vectors], drawn: Rows, seed: int) -> list[BenchMeasure]:
+def measures(
+    topics: Labels, vectors_of: Callable[[RowNumbers], Vectors], drawn: RowNumbers, seed: int
+) -> list[BenchMeasure]:
     """Every measure of the benchmark and of random samples of the pool; empty when nothing was drawn.
 
     `topics` int64 (n,) describe the pool; `drawn` are the benchmark's rows. `vectors_of` is asked once, for the sorted
@@ -139,7 +141,9 @@ def measures(topics: Labels, vectors_of: Callable[[Rows], Vectors], drawn: Rows,
     return found
 
 
-def _measure(topics: Labels, known: Rows, vectors: Vectors, others: Rows) -> Callable[[Rows], dict[str, float]]:
+def _measure(
+    topics: Labels, known: RowNumbers, vectors: Vectors, others: RowNumbers
+) -> Callable[[RowNumbers], dict[str, float]]:
     """Function that gives every measure of some rows; `vectors` belong to the rows `known`, which are sorted."""
     count = int(topics.max()) + 1
     pool = np.bincount(topics, minlength=count) / len(topics)
@@ -151,7 +155,7 @@ def _measure(topics: Labels, known: Rows, vectors: Vectors, others: Rows) -> Cal
         unload(cosines)
     among_pool = float(_distance(cosines[np.searchsorted(known, others)]).mean())
 
-    def measured(rows: Rows) -> dict[str, float]:
+    def measured(rows: RowNumbers) -> dict[str, float]:
         at = np.searchsorted(known, rows)
         near, of_topics = cosines[at], np.bincount(topics[rows], minlength=count) / len(rows)
         unload(cosines)

@@ -29,14 +29,15 @@ from tasks.bench.failures import (
     typed,
     types_of_reviewers,
 )
-from tasks.bench.pool import Rows, capped, draw_weights, eligible, first_of_alike, measures
+from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike, measures
 from tasks.providers import Providers
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.steps import step
 from tasks.storage.content_id import number_of
 from tasks.storage.parquet import compact
 from tasks.storage.queries.documents import embedded_documents
 from tasks.storage.queries.released import days, require_redactions
-from tasks.storage.queries.signals import Vectors, Versions, signal_facts, versions_in_use
+from tasks.storage.queries.signals import Versions, signal_facts, versions_in_use
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
@@ -205,7 +206,7 @@ def _measured(
     ordered = ordered.join(known, left_on="prompt_id", right_on="content_id", how="semi", maintain_order="left")
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
 
-    def vectors_of(rows: Rows) -> Vectors:
+    def vectors_of(rows: RowNumbers) -> Vectors:
         wanted = ordered[rows].select("conversation_id").with_row_index("number")
         documents = pl.concat(store.batches(_IMAGES, wanted=wanted))
         return embedded_documents(store, documents, versions, beside, joint=False)[1]

@@ -14,7 +14,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-Hashes = npt.NDArray[np.uint64]
+from tasks.runtime.arrays import HashBits
+
 Pairs = npt.NDArray[np.int64]
 Fresh = npt.NDArray[np.bool_]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,13 +47,13 @@ def compiled(function: Function) -> Function:
     return cast(Function, made)
 
 
-def hashes_from_hex(digits: Sequence[str]) -> Hashes:
+def hashes_from_hex(digits: Sequence[str]) -> HashBits:
     """uint64 (n, words) from hexadecimal digits, 16 for each word."""
     raw = np.frombuffer(bytes.fromhex("".join(digits)), ">u8")
     return raw.astype(np.uint64).reshape(len(digits), -1)
 
 
-def hamming_pairs(hashes: Hashes, radius: int, fresh: Fresh | None = None) -> Pairs:
+def hamming_pairs(hashes: HashBits, radius: int, fresh: Fresh | None = None) -> Pairs:
     """All pairs (i, j), i < j, of 64-bit hashes that differ in at most `radius` bits, sorted; the search is exact.
 
     Args:
@@ -94,7 +95,7 @@ def _nanoseconds(total: int, fresh: int, band: Band) -> float:
     return masks * (LOOKUP_NS * (groups + fresh) + COMPARISON_NS * fresh * total / groups)
 
 
-def _spread_bits(hashes: Hashes, count: int) -> Hashes:
+def _spread_bits(hashes: HashBits, count: int) -> HashBits:
     """The hashes with their bits reordered, so that a band consists of every count-th bit.
 
     Neighbouring bits of a DCT hash are correlated, so bands of neighbouring bits would give few, large groups.
@@ -106,7 +107,7 @@ def _spread_bits(hashes: Hashes, count: int) -> Hashes:
     return moved
 
 
-def _pairs_of_band(hashes: Hashes, fresh: Fresh, band: Band, radius: int) -> Pairs:
+def _pairs_of_band(hashes: HashBits, fresh: Fresh, band: Band, radius: int) -> Pairs:
     """The pairs whose bits in this band differ in at most its radius."""
     groups = 2**band.width
     keys = (hashes >> np.uint64(band.first) & np.uint64(groups - 1)).astype(np.int64)
@@ -132,7 +133,7 @@ def _bit_count(value: np.uint64) -> np.uint64:
 
 
 @compiled
-def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
+def _any_near(group: HashBits, value: np.uint64, radius: np.uint64) -> bool:
     """Whether any hash of the group is within the radius. The loop has no branch, so numba vectorises it."""
     near = 0
     for place in range(group.size):
@@ -142,7 +143,7 @@ def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
 
 @compiled
 def _join(
-    hashes: Hashes,
+    hashes: HashBits,
     rows: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
     fresh_ends: npt.NDArray[np.int64],

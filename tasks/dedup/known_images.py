@@ -16,11 +16,11 @@ import polars as pl
 
 from schemas.benches.known import BenchmarkImage, KnownBounds, ShownAs
 from tasks.dedup.near_images import close_rows, near_hashes, near_images
+from tasks.runtime.arrays import Vectors
 from tasks.storage.tables import frame_schema
 
 Greys = npt.NDArray[np.uint8]
 """uint8 (64, 64): the grey thumbnail of a picture."""
-Vectors = npt.NDArray[np.float32]
 
 THUMBNAIL_SIDE = 64
 BOUNDS = KnownBounds()

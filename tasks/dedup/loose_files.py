@@ -12,10 +12,11 @@ import polars as pl
 
 from schemas.policy import NearImages, SemanticImages
 from schemas.signals import ImageColour, ImageHash
-from tasks.dedup.near_images import Vectors, cosine_pairs, near_hashes, near_images, representatives
+from tasks.dedup.near_images import cosine_pairs, near_hashes, near_images, representatives
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.measures import image_colour, image_hashes
 from tasks.providers import Providers
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
 

@@ -21,6 +21,7 @@ from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.dedup.colours import chromas_from_hex, colour_distances
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.parallel import map_shards, one_blas_thread, product_device, shard_runner
 from tasks.storage.queries.signals import (
     Block,
@@ -35,9 +36,7 @@ from tasks.storage.queries.signals import (
 )
 from tasks.storage.tables import Store, frame_schema
 
-Vectors = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
-Close = tuple[Rows, Rows, Vectors]
+Close = tuple[RowNumbers, RowNumbers, Vectors]
 """int64 (pairs,) rows of one matrix, int64 (pairs,) rows of the other, and their cosines, float32 (pairs,)."""
 
 CPU = "cpu"
@@ -112,7 +111,7 @@ def _recoloured(pairs: pl.DataFrame, colours: pl.DataFrame, radius: NearImages) 
     return measured.filter(distances > radius.colour_distance_max).select("image_a", "image_b")
 
 
-def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
+def _distances(hashes: npt.NDArray[np.uint64], i: RowNumbers, j: RowNumbers) -> RowNumbers:
     """Bits by which rows i and j of uint64 (n, words) differ, int64 (pairs,)."""
     found = np.empty(len(i), np.int64)
     for start in range(0, len(i), PAIRS_AT_ONCE):
@@ -121,7 +120,7 @@ def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
     return found
 
 
-def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
+def grey_correlations(pixels: npt.NDArray[np.uint8], i: RowNumbers, j: RowNumbers) -> npt.NDArray[np.float32]:
     """Pearson correlation, float32 (pairs,), of rows i and j of thumbnails uint8 (n, 1024).
 
     For two flat images it is undefined: 1 if they are about equally bright, else 0.
@@ -314,7 +313,7 @@ def _on_device(matrix: Vectors, device: str) -> Any:
     return torch.from_numpy(np.asarray(matrix)).to(device)
 
 
-def _sure(a: Vectors, b: Vectors, i: Rows, j: Rows, cosine_min: float) -> Close:
+def _sure(a: Vectors, b: Vectors, i: RowNumbers, j: RowNumbers, cosine_min: float) -> Close:
     """Candidate pairs whose cosine, each computed by itself, is at least `cosine_min`."""
     cosines = np.empty(len(i), np.float32)
     for start in range(0, len(i), SURE_AT_ONCE):

@@ -14,6 +14,7 @@ import polars as pl
 from rensa import RMinHash
 
 from schemas.items.decision import NearPrompt
+from tasks.runtime.arrays import RowNumbers
 from tasks.storage.queries.signals import on_disk, unload
 from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store, frame_schema
@@ -38,9 +39,8 @@ _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
-Rows = npt.NDArray[np.int64]
 Signatures = npt.NDArray[np.uint32]
-Texts = Callable[[Rows], Iterable[pl.DataFrame]]
+Texts = Callable[[RowNumbers], Iterable[pl.DataFrame]]
 """Rows, from 0 -> `row` and `text` of each, some at a time."""
 
 
@@ -59,7 +59,7 @@ def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) 
     asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
     first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
 
-    def texts(rows: Rows) -> Iterator[pl.DataFrame]:
+    def texts(rows: RowNumbers) -> Iterator[pl.DataFrame]:
         return store.batches(_PROMPTS, TEXTS_AT_ONCE, wanted=first[rows].select("row", "conversation_id"))
 
     matches, jaccards = near_rows(texts, first.height, jaccard_min)
@@ -75,13 +75,13 @@ def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) 
     return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
-def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[Rows, npt.NDArray[np.float32]]:
+def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
     """`near_rows` of texts in memory."""
     rows = texts.alias("text").to_frame().with_row_index("row")
     return near_rows(lambda some: [rows[some]], len(texts), jaccard_min)
 
 
-def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[Rows, npt.NDArray[np.float32]]:
+def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
     """The row of the representative that each text is matched to, -1 for none, and their Jaccard index.
 
     Earlier rows become representatives first. A text without letters and digits is never matched.
@@ -112,7 +112,9 @@ class _Likely:
     Temporary files hold their texts, and the representatives: those with an equal hash of a band stand together.
     """
 
-    def __init__(self, texts: Texts, rows: Rows, sizes: Rows, signatures: Signatures, hashes: Signatures) -> None:
+    def __init__(
+        self, texts: Texts, rows: RowNumbers, sizes: RowNumbers, signatures: Signatures, hashes: Signatures
+    ) -> None:
         """`sizes`: bytes of padded texts; `signatures` (n, PERMUTATIONS) and `hashes` (bands, n) are of all rows."""
         self.rows, self._signatures, self._bands = rows, signatures, np.arange(len(hashes))
         shapes = [(len(rows), len(hashes)), (len(hashes), len(rows)), (len(hashes), len(rows))]
@@ -188,7 +190,9 @@ def _likely(texts: Texts, count: int, bands: int, estimate_min: float) -> _Likel
     return _Likely(texts, rows, sizes[rows], signatures, hashes)
 
 
-def _sharing(band: Signatures, rows: Rows, likely: npt.NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+def _sharing(
+    band: Signatures, rows: RowNumbers, likely: npt.NDArray[np.bool_]
+) -> Iterator[tuple[RowNumbers, RowNumbers]]:
     """Pairs of rows with equal hashes that are not both `likely`; where more than GROUP_MAX share one, all become so.
 
     Two that are equal by chance are told apart by their signatures.

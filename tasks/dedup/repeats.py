@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from schemas.policy import DuplicateRule, HotPromptRule
-from tasks.dedup.near_images import Vectors, cosine_pairs
+from tasks.dedup.near_images import cosine_pairs
+from tasks.runtime.arrays import Vectors
 from tasks.storage.content_id import number_of, text_id
 from tasks.storage.parquet import compact
 from tasks.storage.queries.signals import unload

@@ -15,13 +15,14 @@ import polars as pl
 from schemas.benches.bench import FailureType
 from schemas.errors import BadInput, known_values
 from schemas.run import PlantedScore
-from tasks.demo.planted_evidence import Evidence, Fact, read_facts
+from tasks.demo.planted_evidence import Evidence, read_facts
+from tasks.demo.records import PlantedFact
 from tasks.storage.tables import Store
 
-Check = Callable[[Evidence, Fact], bool]
+Check = Callable[[Evidence, PlantedFact], bool]
 Verdict = tuple[int, list[str]]
 """Number of planted problems, and the ids of the missed ones."""
-Judge = Callable[[Evidence, Sequence[Fact]], Verdict]
+Judge = Callable[[Evidence, Sequence[PlantedFact]], Verdict]
 
 
 def score_planted(expected: Path, store: Store) -> list[PlantedScore]:
@@ -42,7 +43,7 @@ def score_planted(expected: Path, store: Store) -> list[PlantedScore]:
     ]
 
 
-def _fact_id(fact: Fact) -> str:
+def _fact_id(fact: PlantedFact) -> str:
     """An id by which a person can find the planted item."""
     for key in ("conversation_id", "battle", "text"):
         if key in fact:
@@ -60,14 +61,14 @@ def _removed(*reasons: str) -> Judge:
     return _each(lambda evidence, fact: evidence.removed(fact, *reasons))
 
 
-def _text_survives(evidence: Evidence, fact: Fact) -> bool:
+def _text_survives(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether the conversation is released with an unchanged prompt, if the fact has the prompt's hash."""
     rows = evidence.conversations(fact)
     prompt = rows[0]["turns"][0]["content"] if rows else ""
     return evidence.kept(fact) and fact.get("prompt_sha256") in (None, sha256(prompt.encode()).hexdigest())
 
 
-def _without_metadata(evidence: Evidence, fact: Fact) -> bool:
+def _without_metadata(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether the image is stored without EXIF."""
     stored = evidence.stored_images(fact)
     for content in stored:
@@ -77,7 +78,7 @@ def _without_metadata(evidence: Evidence, fact: Fact) -> bool:
     return bool(stored)
 
 
-def _never_opened(evidence: Evidence, fact: Fact) -> bool:
+def _never_opened(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether a flagged conversation and its image are quarantined and in no other table."""
     image, conv_id = fact.get("image"), fact.get("conversation_id") or fact["battle"]
     held = conv_id in evidence.quarantined and (image is None or image in evidence.quarantined)
@@ -85,7 +86,7 @@ def _never_opened(evidence: Evidence, fact: Fact) -> bool:
     return held and not known and not evidence.decision(fact) and image not in evidence.opened_images
 
 
-def _failure_typed(evidence: Evidence, fact: Fact) -> bool:
+def _failure_typed(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether a failure has its type, or any where only people and taggers can tell it; unsafe ones are out."""
     found, told = evidence.failure(fact), fact["failure_type"]
     if told == FailureType.SAFETY:
@@ -93,14 +94,14 @@ def _failure_typed(evidence: Evidence, fact: Fact) -> bool:
     return bool(found) and (told == FailureType.HALLUCINATION or found["failure_type"] == told)
 
 
-def _one_conversation(evidence: Evidence, fact: Fact) -> bool:
+def _one_conversation(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether there is one conversation with this id, with the right number of user messages if the fact has it."""
     rows = evidence.conversations(fact)
     turns = fact.get("turns", fact.get("num_turns"))
     return len(rows) == 1 and turns in (None, rows[0]["num_turns"])
 
 
-def _without_image(evidence: Evidence, fact: Fact) -> bool:
+def _without_image(evidence: Evidence, fact: PlantedFact) -> bool:
     """Whether a text-only conversation, or `count` of them, came through."""
     if "count" in fact:
         no_image = (pl.col("image_ids").list.len() == 0) & (pl.col("image_problems").list.len() == 0)
@@ -109,7 +110,7 @@ def _without_image(evidence: Evidence, fact: Fact) -> bool:
     return bool(rows) and not rows[0]["image_ids"] and evidence.kept(fact)
 
 
-def _one_of_each_group(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+def _one_of_each_group(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
     """At most one member of every group is released; the others count as planted."""
     missed: list[str] = []
     groups = _groups(facts)
@@ -118,19 +119,19 @@ def _one_of_each_group(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
     return len(facts) - len(groups), missed
 
 
-def _versions_recognised(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+def _versions_recognised(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
     """Every version of an image is matched with its original; originals do not count."""
     originals = {fact["group"]: fact for fact in facts if fact["variant"] == "original"}
     versions = [fact for fact in facts if fact["variant"] != "original"]
 
-    def found(fact: Fact) -> bool:
+    def found(fact: PlantedFact) -> bool:
         original = originals.get(fact["group"])
         return original is not None and evidence.same_image(fact, original)
 
     return len(versions), [f"{_fact_id(fact)} ({fact['variant']})" for fact in versions if not found(fact)]
 
 
-def _look_alikes_survive(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+def _look_alikes_survive(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
     """Every member of a group is released, and no two are matched as near-duplicates."""
     missed = []
     for members in _groups(facts):
@@ -141,7 +142,7 @@ def _look_alikes_survive(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
     return len(facts), missed
 
 
-def _only_riggers_named(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+def _only_riggers_named(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
     """Every rigging voter is a suspect for the right model, and nobody else is. Counts nothing before the suspects."""
     named = evidence.suspects()
     if named is None:
@@ -151,7 +152,7 @@ def _only_riggers_named(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
     return len(facts), [*missed, *sorted(f"{judge} (honest)" for judge in named.keys() - planted.keys())]
 
 
-def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
+def _order_recovered(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
     """No pair of models has the wrong order with separate intervals. Counts nothing before models were rated.
 
     The board is that without suspects, if there are any: rigged votes do bend the other.
@@ -167,7 +168,7 @@ def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
     return planted, missed
 
 
-def _groups(facts: Sequence[Fact]) -> list[list[Fact]]:
+def _groups(facts: Sequence[PlantedFact]) -> list[list[PlantedFact]]:
     return [[fact for fact in facts if fact["group"] == group] for group in dict.fromkeys(f["group"] for f in facts)]
 
 

@@ -156,7 +156,7 @@ def logged_vote(
     return record | ({"reason": reason} if reason else {})
 
 
-Fact = dict[str, Any]
+PlantedFact = dict[str, Any]
 
 VISION_FILES_SINCE = date(2024, 5, 9)
 
@@ -177,13 +177,15 @@ class LogLine(NamedTuple):
     content: bytes
     """The line without its end."""
     channel: Channel = Channel.VISION
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[PlantedFact, ...] = ()
     """Planted facts to write with this line."""
     ended: bool = True
     """False for the incomplete last line of a crashed server."""
 
 
-def record_line(record: dict[str, Any], channel: Channel = Channel.VISION, facts: tuple[Fact, ...] = ()) -> LogLine:
+def record_line(
+    record: dict[str, Any], channel: Channel = Channel.VISION, facts: tuple[PlantedFact, ...] = ()
+) -> LogLine:
     """A record as the server dumps it."""
     return LogLine(record["tstamp"], json.dumps(record).encode(), channel, facts)
 
@@ -223,7 +225,7 @@ class LogWriter:
                         fact = fact | {"file": name, "line": self._lines[name], "sha256": digest}
                     self.write_fact(fact)
 
-    def write_fact(self, fact: Fact) -> None:
+    def write_fact(self, fact: PlantedFact) -> None:
         """Write one planted fact."""
         self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
 

@@ -11,10 +11,10 @@ from tasks.demo.records import (
     Channel,
     Era,
     Exchange,
-    Fact,
     LogLine,
     Model,
     Moment,
+    PlantedFact,
     Talk,
     feedback,
     logged_turn,
@@ -151,7 +151,7 @@ class Stage:
         return self.talk(rng, image, prompts, language, left), self.talk(rng, image, prompts, language, right)
 
     def chat(
-        self, rng: Random, moment: Moment, talk: Talk, *facts: Fact, person: Person | None = None,
+        self, rng: Random, moment: Moment, talk: Talk, *facts: PlantedFact, person: Person | None = None,
         channel: Channel = Channel.VISION,
     ) -> list[LogLine]:  # fmt: skip
         """The chat lines of a conversation, one per turn; `facts` are attached to the last. Default: a random user."""
@@ -164,7 +164,7 @@ class Stage:
         return lines
 
     def battle(
-        self, rng: Random, moment: Moment, talks: tuple[Talk, Talk], *facts: Fact, person: Person | None = None,
+        self, rng: Random, moment: Moment, talks: tuple[Talk, Talk], *facts: PlantedFact, person: Person | None = None,
         shown: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
     ) -> list[LogLine]:  # fmt: skip
         """The chat lines of both sides and the vote; `facts` are attached to the vote."""
@@ -179,7 +179,7 @@ Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
 
 
 def vote_line(
-    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact,
+    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: PlantedFact,
     shown: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
 ) -> LogLine:  # fmt: skip
     """A vote, by default random from the strengths of the two models; some with a reason, if the page asks why."""

@@ -12,7 +12,7 @@ import polars as pl
 from schemas.benches.judging import JudgeRating
 from schemas.errors import BadInput
 from schemas.items.review import Stretch
-from schemas.rating import FEW_VOTES
+from schemas.rating import FEW_VOTES, OVERALL
 from schemas.tables import TABLES
 from tasks.explore import topic_map
 from tasks.explore.answers import ID_COLUMNS, first_rows, ids_of_answer
@@ -20,7 +20,7 @@ from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, find, m
 from tasks.explore.listing import FACETS, KIND
 from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts, selection_board
 from tasks.images.small import thumb
-from tasks.leaderboard.shown_boards import OVERALL, grouped, moved_models, shown_board, slices
+from tasks.leaderboard.shown_boards import grouped, moved_models, shown_board, slices
 from tasks.look import LINKED, LOOK
 from tasks.runtime.untrusted import one_file, one_line
 from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, Comparison, Source, item_key, rounds

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.rating import FEW_VOTES, RatingMethod
-from tasks.leaderboard.shown_boards import OVERALL, Rated, shown_board
+from schemas.rating import FEW_VOTES, OVERALL, RatingMethod
+from tasks.leaderboard.shown_boards import Rated, shown_board
 from tasks.shown import BATTLE, SIDE, Reason, Source
 
 MODELS_MAX = 30

@@ -23,12 +23,11 @@ from tasks.images.decode import DecodedImage
 from tasks.images.measures import pdq_digits
 from tasks.ingest.image_files import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, quarantine_key
+from tasks.runtime.arrays import HashBits
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import note_unfinished
 from tasks.storage.parts import names_any, rows_without
 from tasks.storage.tables import Store
-
-Hashes = npt.NDArray[np.uint64]
 
 DIGITS = {"md5": 32, "sha1": 40, "sha256": 64, "pixels": 32, "pdq": 64}
 """Kind of hash -> its hexadecimal digits. `md5` is also the name a server logs; `pixels` is our own image id."""
@@ -71,7 +70,7 @@ class KnownHashes:
     """The lists."""
     exact: dict[str, frozenset[str]]
     """Kind -> hexadecimal digits; every kind but pdq."""
-    pdq: Hashes
+    pdq: HashBits
     """uint64 (4, 8 n): the four words of each hash, and of the same picture turned by quarters and mirrored."""
     pdq_distance: npt.NDArray[np.uint8]
     """uint8 (8 n,): how many bits an image may differ in from each."""
@@ -155,12 +154,12 @@ def _entry(words: list[str], where: str) -> tuple[str, str, int]:
     return kind, value, int(rest[0])
 
 
-def _words(digits: Sequence[str]) -> Hashes:
+def _words(digits: Sequence[str]) -> HashBits:
     """uint64 (n, 4) from n times 64 hexadecimal digits."""
     return np.frombuffer(bytes.fromhex("".join(digits)), ">u8").astype(np.uint64).reshape(len(digits), 4)
 
 
-def _turned(digits: Sequence[str]) -> Hashes:
+def _turned(digits: Sequence[str]) -> HashBits:
     """uint64 (4, 8 n): n PDQ hashes, each also as of the picture turned by quarters and mirrored.
 
     A bit says whether a coefficient of a cosine transform, of frequencies 16 to 1, is above their median, about 0;

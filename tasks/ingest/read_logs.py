@@ -20,16 +20,8 @@ from schemas.items.conversation import Sighting
 from schemas.items.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.formats import ARENA_LOGS, adapter
-from tasks.ingest.formats.adapter import (
-    UNEXPECTED,
-    FormatAdapter,
-    Record,
-    Row,
-    RowExcluded,
-    names_of_file,
-    unpacked_rows,
-)
-from tasks.ingest.formats.pictures import path_of
+from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, RowExcluded, names_of_file, unpacked_rows
+from tasks.ingest.formats.pictures import SourceRow, path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
     LINE_BYTES_MAX,
@@ -42,7 +34,7 @@ from tasks.ingest.log_files import (
     raw_lines,
     without_mark,
 )
-from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
+from tasks.ingest.log_line import Place, Record, Seen, parse_json, sightings, states_of
 from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.unread_parts import with_unread
 from tasks.storage.keyed_ids import Pseudonyms
@@ -156,19 +148,19 @@ def _checked_length(raw: bytes, place: Place) -> bytes:
     return without_mark(raw, place.line)
 
 
-def _values(row: Any, place: Place) -> Row:
+def _values(row: Any, place: Place) -> SourceRow:
     """The row of a table, or that of a line of JSON."""
     return parse_json(_checked_length(row, place)) if isinstance(row, bytes) else row
 
 
 class _RecordOfRow(NamedTuple):
-    row: Row
+    row: SourceRow
     """The row as the adapter reads it."""
     place: Place
     record: Record
 
 
-def _records(row: Row, place: Place, adapter: FormatAdapter) -> list[_RecordOfRow]:
+def _records(row: SourceRow, place: Place, adapter: FormatAdapter) -> list[_RecordOfRow]:
     """The records of a row: one each conversation or vote. Raises LineRejected when one cannot be made."""
     try:
         parts = unpacked_rows(row, place, adapter)
@@ -178,7 +170,7 @@ def _records(row: Row, place: Place, adapter: FormatAdapter) -> list[_RecordOfRo
         raise LineRejected(RejectReason.UNEXPECTED_ROW, evidence) from None
 
 
-def _sightings_of_row(row: Row, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> list[Seen]:
+def _sightings_of_row(row: SourceRow, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> list[Seen]:
     """All sightings of a row, or LineRejected for the row as a whole: no row is both read and rejected."""
     all_seen: list[Seen] = []
     for part, part_place, record in _records(row, place, adapter):

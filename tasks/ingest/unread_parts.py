@@ -16,14 +16,13 @@ from tasks.ingest.formats.parts import (
     TEXT,
     THINKING,
     MessagePart,
-    Row,
     is_image_place,
     is_plain,
     name_of_kind,
     parts_of,
     role_of,
 )
-from tasks.ingest.formats.pictures import as_list, is_data_address
+from tasks.ingest.formats.pictures import SourceRow, as_list, is_data_address
 from tasks.ingest.log_line import Seen
 
 _KIND_OF_COLUMN = {
@@ -54,7 +53,7 @@ class RowPart(NamedTuple):
     """Number of its message in the column, from 0; null beside the messages."""
 
 
-def with_unread(row: Row, states: Sequence[Row], seen: list[Seen], other_columns: Set[str]) -> list[Seen]:
+def with_unread(row: SourceRow, states: Sequence[SourceRow], seen: list[Seen], other_columns: Set[str]) -> list[Seen]:
     """The sightings of a row, each with the parts that it lacks as `unread_parts`.
 
     `states` are the log states of which the sightings were made, one each. Columns of the row that are `other_columns`
@@ -112,7 +111,7 @@ def _side_of(column: str) -> str | None:
     return match[1] if match else None
 
 
-def parts_in(row: Row) -> Iterator[RowPart]:
+def parts_in(row: SourceRow) -> Iterator[RowPart]:
     """The parts of a row: those of every object that says who speaks, and pictures and the like beside them.
 
     What the system says counts without its texts, which are instructions.
@@ -168,11 +167,11 @@ def _is_file(value: Any) -> bool:
     return type(value) is not dict or value.keys() in _FILE_STRUCT_KEYS
 
 
-def _is_message(value: Row) -> bool:
+def _is_message(value: SourceRow) -> bool:
     return type(value.get("role")) is str or (type(value.get("from")) is str and "value" in value)
 
 
-def _message_parts(message: Row) -> Iterator[MessagePart]:
+def _message_parts(message: SourceRow) -> Iterator[MessagePart]:
     """The parts of a message, and one picture for each index into the row's pictures in its `images`."""
     is_instruction = role_of(message) == SYSTEM
     for part in parts_of(message):
@@ -184,7 +183,7 @@ def _message_parts(message: Row) -> Iterator[MessagePart]:
                 yield MessagePart(PICTURE)
 
 
-def _texts(state: Row) -> list[str]:
+def _texts(state: SourceRow) -> list[str]:
     """The texts of a log state that are not empty."""
     contents = [message[1] for message in state["messages"]]
     texts = [content[0] if isinstance(content, list) else content for content in contents]

@@ -11,7 +11,7 @@ from schemas.benches.judge_release import JudgeAgreement, JudgeCard, WrittenMetr
 from schemas.benches.judging import JudgeRating, WrittenRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
-from schemas.rating import Rating
+from schemas.rating import OVERALL, Rating
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.judging.agreement.reproduced import comparisons, every
@@ -30,7 +30,6 @@ from tasks.judging.sources import KeyedItemsOf, bench_of, item_pairs, no_keyed_i
 from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
 from tasks.judging.submissions import keep_answers, plan_of
 from tasks.judging.visit_battles import order_counts
-from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work

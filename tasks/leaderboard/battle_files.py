@@ -14,7 +14,6 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
-from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.runtime.identity import ASKS_IDENTITY
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads, raw_rows
@@ -23,7 +22,7 @@ from tasks.runtime.times import read_times, unwrapped
 from tasks.runtime.untrusted import one_line, read_yaml
 from tasks.storage.arrow_files import open_arrow
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
-from tasks.storage.queries.conversation_features import MARKS, answers_of, marks
+from tasks.storage.queries.conversation_features import MARKS, TAXONOMY, answers_of, marks
 
 NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """Column names of published tables."""
@@ -37,7 +36,6 @@ _CONVERSATIONS = ("conversation_a", "conversation_b")
 _SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
 _BEYOND_HEADER = "cell beyond the header"
 """Column of the first cell of a CSV row for which the header has no name."""
-TAXONOMY = tuple(Taxonomy.model_fields)
 _OF_VOTES = ("model_a", "model_b", "winner")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 

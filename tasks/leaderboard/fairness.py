@@ -13,9 +13,9 @@ from scipy.special import ndtr
 
 from schemas.benches.certificate import ArenaMonth, BestOf, Exposure, ModelLife
 from schemas.policy import ModelFacts
-from schemas.rating import Rating, RatingMethod
+from schemas.rating import OVERALL, Rating, RatingMethod
 from tasks.leaderboard.intervals import NORMAL95
-from tasks.leaderboard.leaderboard import OVERALL, rate_slice
+from tasks.leaderboard.leaderboard import rate_slice
 from tasks.leaderboard.votes import votes
 
 LEFT_DAYS = 30

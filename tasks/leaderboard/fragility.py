@@ -13,18 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.rating import Fragility, RatingMethod
+from schemas.rating import STYLE_CONTROL, Fragility, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE, Structure
 from tasks.leaderboard.influence import Ballots, Contest
 from tasks.leaderboard.leaderboard import FEW_BATTLES
-from tasks.leaderboard.style_control import (
-    STYLE_CONTROL,
-    StyledVotes,
-    fit,
-    measured_covariates,
-    style_differences,
-    styled,
-)
+from tasks.leaderboard.style_control import StyledVotes, fit, measured_covariates, style_differences, styled
 from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes, votes
 from tasks.runtime.parallel import one_blas_thread
 

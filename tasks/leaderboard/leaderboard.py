@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.rating import FEW_VOTES, Interval, Rating, RatingMethod
+from schemas.rating import FEW_VOTES, OVERALL, Interval, Rating, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE, Fixed, Structure, fixed_models, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
     NORMAL95,
@@ -30,7 +30,6 @@ FEW_BATTLES = 100
 """Models with fewer battles are flagged, as in VisionArena Fig. 7, and do not set the mean of a board."""
 UNKNOWN_MAX = 0.5
 """Share of battles of which a category may be unknown for a board that nobody asked for by name."""
-OVERALL = "overall"
 CATEGORY = "category:"
 """Prefix of the bool columns of categories, and of their slices."""
 

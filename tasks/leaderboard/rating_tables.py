@@ -13,6 +13,8 @@ from schemas.errors import BadInput, known_values, window_in_words
 from schemas.policy import ModelFacts, VoteRules
 from schemas.rating import (
     FEW_VOTES,
+    OVERALL,
+    STYLE_CONTROL,
     Fragility,
     OutlierJudge,
     PairRecord,
@@ -28,7 +30,6 @@ from schemas.settings import Settings
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
 from tasks.leaderboard.fragility import fragility, styled_fragility
 from tasks.leaderboard.leaderboard import (
-    OVERALL,
     UNKNOWN_MAX,
     default_slices,
     leaderboard,
@@ -50,7 +51,6 @@ from tasks.leaderboard.style_control import (
     KNOWN_ONLY,
     LEFT_OUT,
     NOT_ON_BOARD,
-    STYLE_CONTROL,
     UNKNOWN,
     partly_known,
     rank_changes,

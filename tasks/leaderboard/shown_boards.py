@@ -6,10 +6,9 @@ from typing import NamedTuple
 import polars as pl
 
 from schemas.board import BoardColumns
-from schemas.rating import Rating
+from schemas.rating import OVERALL, Rating
 from tasks.storage.queries.bench import best_first
 
-OVERALL = "overall"
 _MARGIN = 0.04
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from scipy.special import expit
 
 from schemas.errors import BadInput
-from schemas.rating import RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
+from schemas.rating import STYLE_CONTROL, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
 from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened, structure
 from tasks.leaderboard.intervals import (
     NORMAL95,
@@ -28,7 +28,6 @@ from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
 from tasks.runtime.parallel import one_blas_thread
 from tasks.storage.tables import frame_of
 
-STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
 """Length, markdown and named entities of an answer; in columns `<name>_a` and `<name>_b`, if measured."""
 PARTIAL = frozenset({"entities"})

@@ -36,10 +36,11 @@ from tasks.policy.rules import (
     reviewed,
     thought_parts,
 )
+from tasks.runtime.arrays import Vectors
 from tasks.storage.content_id import id_of, number_of, text_id
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import renamed
-from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, signal_facts, signal_values
+from tasks.storage.queries.signals import StoredVectors, Versions, signal_facts, signal_values
 from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store, frame_schema
 

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
-REPEATED_CHARACTERS_MIN = 4
-"""Shorter values are replaced only where the PII finder reported them, not where they are repeated."""
+from tasks.storage.queries.repeated_values import REPEATED_CHARACTERS_MIN
+
 PERSON = "person"
 NUMBERS = frozenset({"phone", "card", "iban", "national_id", "passport"})
 """Types whose values are the same however their digits and letters are grouped."""

@@ -10,18 +10,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from schemas.benches.generated import Capability, GeneratedAspect, Level
 from schemas.benches.generated_results import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
 from schemas.items.topic import FEW_WORDS
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.images.decode import DecodedImage
+from tasks.runtime.arrays import Vectors
 from tasks.storage.tables import Store
-
-Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

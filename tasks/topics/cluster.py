@@ -7,9 +7,10 @@ import numpy.typing as npt
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.storage.queries.documents import PIECE
 from tasks.storage.queries.signals import Block, unload, vectors_of
-from tasks.topics.engines import Clustering, Labels, Rows, Vectors, engine, nearest
+from tasks.topics.engines import Clustering, Labels, engine, nearest
 
 TOPICS_NEED = 3
 """Clustering needs at least this many times `members_min` distinct documents; fewer become one topic."""
@@ -55,7 +56,7 @@ def check_vectors(vectors: Vectors) -> None:
         )
 
 
-def too_few(vectors: Vectors, settings: TopicSettings, rows: Rows | None = None) -> bool:
+def too_few(vectors: Vectors, settings: TopicSettings, rows: RowNumbers | None = None) -> bool:
     """Whether there are too few distinct documents, of these rows or all, for more than one topic."""
     rows = np.arange(len(vectors)) if rows is None else rows
     needed, distinct = TOPICS_NEED * members_min(len(rows), settings), set[bytes]()
@@ -109,7 +110,7 @@ def assign_shard(
     return assign(vectors_of(root, LENT, fitted), model, *shard, workers=1)
 
 
-def _vote(model: Clustering, rows: Rows, distances: Vectors) -> tuple[Labels, Vectors, Vectors]:
+def _vote(model: Clustering, rows: RowNumbers, distances: Vectors) -> tuple[Labels, Vectors, Vectors]:
     weights = np.maximum(1 - distances, 1e-6)
     topics = model.labels[rows]
     votes = np.stack([np.where(topics == topics[:, [n]], weights, 0).sum(axis=1) for n in range(rows.shape[1])], axis=1)

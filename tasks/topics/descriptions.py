@@ -15,11 +15,12 @@ from scipy.cluster.hierarchy import linkage
 from schemas.items.topic import NAMELESS, KeptTopicName, TopicMerge
 from schemas.signals import PiiSpan
 from tasks.providers.capabilities import Failed, PiiFinder, TopicEvidence, TopicNamer
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
-from tasks.topics.engines import Labels, Rows, Vectors
+from tasks.topics.engines import Labels
 from tasks.topics.fit import Fit
 from tasks.topics.words import PEOPLE_MIN, shared_words
 
@@ -66,7 +67,7 @@ def _shared_prompt(texts: pl.Series, people: pl.Series) -> str:
     return str(shared["line"][0]) if shared.height else ""
 
 
-def _main_language(languages: pl.Series, rows: Rows) -> Rows:
+def _main_language(languages: pl.Series, rows: RowNumbers) -> RowNumbers:
     """The rows in their most common known language; all rows when none is known."""
     known = languages[rows].replace("unknown", None).drop_nulls()
     return rows[(languages[rows] == known.mode().min()).to_numpy()] if len(known) else rows
@@ -103,7 +104,7 @@ def _common_tags(tags: pl.Series) -> tuple[str, ...]:
     return tuple(counted.filter(pl.col("len") >= LABEL_SHARE_MIN * len(tags))["tag"])
 
 
-def _exemplars(texts: pl.Series, vectors: Vectors, members: Rows) -> tuple[str, ...]:
+def _exemplars(texts: pl.Series, vectors: Vectors, members: RowNumbers) -> tuple[str, ...]:
     """Distinct texts of the documents nearest to the topic's centroid."""
     if not len(members):
         return ()

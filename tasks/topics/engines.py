@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from schemas.errors import MissingProvider, install_command
 from schemas.settings import TopicSettings
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.parallel import map_ordered, one_blas_thread
 
-Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
-Neighbours = tuple[Rows, Vectors]
+Neighbours = tuple[RowNumbers, Vectors]
 """Row numbers int64 (n, k), nearest first, and cosine distances float32 (n, k), 0 to 2."""
 
 ENGINES = {

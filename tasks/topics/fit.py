@@ -25,6 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 from schemas.items.topic import TopicFit
 from schemas.settings import Settings, TopicSettings
+from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.parallel import map_shards, shard_runner
 from tasks.storage.queries.documents import PIECE
 from tasks.storage.queries.signals import lent, table_name, unload
@@ -39,7 +40,7 @@ from tasks.topics.cluster import (
     reach_of,
     too_few,
 )
-from tasks.topics.engines import Clustering, Rows, Vectors, block_rows, engine
+from tasks.topics.engines import Clustering, block_rows, engine
 
 TABLE, FITS = "topic_model", "topic_fits"
 DRIFT_STEPS = 4
@@ -92,7 +93,7 @@ class Fit:
 
     table: pl.DataFrame
     """Rows of `topic_model`, also of documents that are gone."""
-    rows: Rows
+    rows: RowNumbers
     """int64 (fitted,): rows of the documents that were fitted."""
     about: TopicFit
     new: bool = False
@@ -224,7 +225,7 @@ class _Fits:
         models = (about.model for about in self._abouts.values() if about.in_use)
         return next((fit for model in models if (fit := self._as_it_stands(model))), None)
 
-    def _found(self, table: pl.DataFrame, rows: Rows, day: date) -> Fit:
+    def _found(self, table: pl.DataFrame, rows: RowNumbers, day: date) -> Fit:
         """A stored fit of exactly these documents. It says what decided when it was made."""
         about = self._about(str(table["model"][0]), day)
         past = self._abouts.get(about.model)
@@ -232,7 +233,7 @@ class _Fits:
             about = about.model_copy(update={"decided_by": past.decided_by, "policy_hash": past.policy_hash})
         return Fit(table, rows, about)
 
-    def _after_takedowns(self, rows: Rows, day: date) -> Fit | None:
+    def _after_takedowns(self, rows: RowNumbers, day: date) -> Fit | None:
         """A fit that has all of `rows`, and whose documents are all kept, in a store with takedowns.
 
         A takedown can move the first day of a document that others asked too, and with it the fit day.
@@ -271,7 +272,7 @@ class _Fits:
         about = self._abouts[model].model_copy(update={"drift_day": self._drift_until})
         return Fit(table, rows, about, stands=True)
 
-    def _rows_in(self, table: pl.DataFrame) -> Rows:
+    def _rows_in(self, table: pl.DataFrame) -> RowNumbers:
         """Rows of the documents that a fit has with the same vectors."""
         present = self._keys.with_row_index()
         return table.join(present, on=list(_KEY), maintain_order="left")["index"].to_numpy().astype(np.int64)
@@ -283,7 +284,7 @@ class _Fits:
             decided_by=asked.decided_by, policy_hash=asked.policy_hash, in_use=False,
         )  # fmt: skip
 
-    def _made(self, rows: Rows) -> pl.DataFrame:
+    def _made(self, rows: RowNumbers) -> pl.DataFrame:
         """Rows of `topic_model`: a new fit of these documents."""
         documents, vectors, settings = self._keys[rows], self._documents.vectors[rows], self._settings
         found = cluster(vectors, settings.topics, settings.seed, settings.workers)

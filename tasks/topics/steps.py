@@ -13,6 +13,7 @@ from schemas.settings import Settings, TopicSettings
 from schemas.tags import TAGS
 from tasks.providers import Providers
 from tasks.providers.capabilities import TopicEvidence
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.steps import step
 from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.documents import embedded_documents
@@ -28,7 +29,6 @@ from tasks.topics.descriptions import (
     topic_names,
     topic_tree,
 )
-from tasks.topics.engines import Vectors
 from tasks.topics.fit import (
     AskedDocuments,
     Chosen,

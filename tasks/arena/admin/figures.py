@@ -20,7 +20,7 @@ from tasks.runtime.budget import load_prices
 HOURS = 24
 """Hours that are shown, the present one included; the UTC day of a budget is never longer."""
 _HOUR_SECONDS, _CHARACTERS_A_TOKEN = 3600, 4
-Record = Mapping[str, Any]
+LoggedRecord = Mapping[str, Any]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class ArenaFigures:
         """Conversation and state -> hour of its vote: a reason writes the vote again."""
         self._drawn, self._expected = Counter[str](), defaultdict[str, float](float)
 
-    def note(self, record: Record) -> None:
+    def note(self, record: LoggedRecord) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
         told, at = record.get("arena"), record.get("tstamp")
         if not isinstance(told, Mapping) or not isinstance(at, int | float):
@@ -73,7 +73,7 @@ class ArenaFigures:
     def _last(self) -> int:
         return int(self._clock() // _HOUR_SECONDS)
 
-    def _note_vote(self, hour: int, told: Record) -> None:
+    def _note_vote(self, hour: int, told: LoggedRecord) -> None:
         sides = [side for side in told.get("sides", []) if isinstance(side, Mapping)]
         key = f"{[side.get('conv_id') for side in sides]} {told.get('voted_on')}"
         if key not in self._voted:
@@ -123,7 +123,7 @@ class ArenaFigures:
             return {name: (self._drawn[name], expected) for name, expected in self._expected.items()}
 
 
-def _tokens(record: Record) -> tuple[float, float]:
+def _tokens(record: LoggedRecord) -> tuple[float, float]:
     """Tokens of the question with all that came before it, and of the answer with its thinking."""
     match record["arena"].get("usage"):
         case {"input_tokens": int(asked), "output_tokens": int(answered)}:

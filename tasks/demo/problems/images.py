@@ -14,7 +14,7 @@ from tasks.demo import drawings
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.images import PoolImage
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
-from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
+from tasks.demo.records import Era, LogLine, Moment, PlantedFact, new_conv_id
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load, things
 from tasks.drawing.canvas import WHITE, Canvas, DrawnImage, Photograph, photographs, view
@@ -73,7 +73,7 @@ def _without_file(kind: str, name: str | None, stage: Stage, rng: Random, moment
     return _asked_about(stage, {"kind": kind, "image": name}, name, rng, moment)
 
 
-def _asked_about(stage: Stage, fact: Fact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _asked_about(stage: Stage, fact: PlantedFact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
     """A direct chat about the upload, or sometimes a battle."""
     image, prompts = upload(name), [rng.choice(load("upload_prompts"))]
     if rng.random() < 0.3:
@@ -216,7 +216,9 @@ def preset_votes(stage: Stage, rng: Random) -> Iterator[Problem]:
         yield Problem(partial(_picked_in_battle, dataset, file), EXACT)
 
 
-def _asked(fact: Fact | None, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+def _asked(
+    fact: PlantedFact | None, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment
+) -> list[LogLine]:
     name = stage.images.save(draw(), moment.era)
     talk = stage.talk(rng, upload(name), [prompt])
     facts = [fact | {"conversation_id": talk.conv_id, "image": name}] if fact else []

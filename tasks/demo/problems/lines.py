@@ -18,9 +18,9 @@ from tasks.demo.records import (
     MIDNIGHT_SECONDS,
     Channel,
     Exchange,
-    Fact,
     LogLine,
     Moment,
+    PlantedFact,
     Talk,
     feedback,
     logged_turn,
@@ -34,7 +34,7 @@ LONG_BYTES = 16 * 1024 * 1024 + 1024
 """More than a state of 50 turns of 30,000 characters can take."""
 NESTING = 20_000
 
-Record = dict[str, Any]
+LineRecord = dict[str, Any]
 
 
 def _spoiled(detail: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -50,32 +50,32 @@ def _torn_last_line(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     return [LogLine(at, content, facts=(fact,), ended=False)]
 
 
-def _record(stage: Stage, rng: Random, moment: Moment) -> Record:
+def _record(stage: Stage, rng: Random, moment: Moment) -> LineRecord:
     talk = stage.any_talk(rng, moment)
     return logged_turn(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
 
 
-def _dumped(record: Record) -> bytes:
+def _dumped(record: LineRecord) -> bytes:
     return json.dumps(record).encode()
 
 
-def _replaced(bad: dict[str, Any], record: Record) -> bytes:
+def _replaced(bad: dict[str, Any], record: LineRecord) -> bytes:
     """The record with other values at the top or in its state, or without a key."""
     kept = {name: value for name, value in record.items() if name != bad.get("without")}
     state = {"state": record["state"] | bad["state"]} if "state" in bad else {}
     return _dumped(kept | bad.get("record", {}) | state)
 
 
-def _nested(record: Record) -> bytes:
+def _nested(record: LineRecord) -> bytes:
     inner = b"[" * NESTING + b"]" * NESTING
     return _dumped(record | {"state": 0}).replace(b'"state": 0', b'"state": ' + inner)
 
 
-def _long(record: Record) -> bytes:
+def _long(record: LineRecord) -> bytes:
     return _dumped(record | {"padding": "long " * (LONG_BYTES // 5)})
 
 
-SPOILERS: dict[str, Callable[[Record], bytes]] = {
+SPOILERS: dict[str, Callable[[LineRecord], bytes]] = {
     "not json": lambda record: b"Traceback (most recent call last):",
     "cut in the middle": lambda record: _dumped(record)[: len(_dumped(record)) // 2],
     "blank": lambda record: b"",
@@ -188,7 +188,7 @@ def _pair(stage: Stage, rng: Random, moment: Moment, turns: int = 1) -> tuple[Ta
     return stage.pair(rng, image, stage.prompts(rng, image, count=turns))
 
 
-def _vote_fact(kind: str, talks: tuple[Talk, Talk], **more: Any) -> Fact:
+def _vote_fact(kind: str, talks: tuple[Talk, Talk], **more: Any) -> PlantedFact:
     return {"kind": kind, "battle": talks[0].conv_id, **more}
 
 
@@ -223,7 +223,7 @@ def _flagged_talk(stage: Stage, rng: Random, image: str) -> Talk:
     return replace(stage.talk(rng, upload(image), ["What is this?"]), flagged=True)
 
 
-def _flag_fact(talk: Talk, detail: str) -> Fact:
+def _flag_fact(talk: Talk, detail: str) -> PlantedFact:
     return about("csam_flag", talk, image=talk.image, detail=detail)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.demo import drawings
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, about, planter, texts, upload
-from tasks.demo.records import Exchange, Fact, LogLine, Moment, Talk, models
+from tasks.demo.records import Exchange, LogLine, Moment, PlantedFact, Talk, models
 from tasks.demo.traffic import Person, Scene, Stage, vote_line
 
 _KINDS = (
@@ -52,7 +52,7 @@ def _prompt(text: dict[str, Any]) -> str:
     return glue.join([text["prompt"]] * text.get("repeat", 1))
 
 
-def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> Fact:
+def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> PlantedFact:
     more = {"detail": text["detail"]} if "detail" in text else {}
     if kind == "hostile_text":
         more["prompt_sha256"] = sha256(talk.turns[0].prompt.encode()).hexdigest()
@@ -107,7 +107,7 @@ def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
             (prompt,) = stage.prompts(rng, image)
             asked = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
             left, right = (stage.talk(rng, image, asked, model=model) for model in pair)
-            facts: list[Fact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}]
+            facts: list[PlantedFact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}]
             vote = "leftvote" if pair[0] is target else "rightvote"
             voted = Moment(at.day, at.at + ANSWERED_SECONDS)
             chats = [line for talk in (left, right) for line in stage.chat(rng, at, talk, person=person)]

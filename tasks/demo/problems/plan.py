@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import PIL.Image
 
 from tasks.demo.images import PoolImage
-from tasks.demo.records import Era, Fact, Talk
+from tasks.demo.records import Era, PlantedFact, Talk
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load
 from tasks.drawing.canvas import DrawnImage
@@ -57,6 +57,6 @@ def upload(name: str) -> PoolImage:
     return PoolImage(name, "documents", {"what": "picture", "title": "the picture", "line": "nothing in particular"})
 
 
-def about(kind: str, talk: Talk, **more: Any) -> Fact:
+def about(kind: str, talk: Talk, **more: Any) -> PlantedFact:
     """A fact about one conversation."""
     return {"kind": kind, "conversation_id": talk.conv_id, **more}

@@ -16,13 +16,10 @@ from typing import Any, NamedTuple
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.database_tables import DatabaseTables
 from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
-from tasks.ingest.formats.pictures import column_pictures, path_of, relative_path, relative_path_on_disk
+from tasks.ingest.formats.pictures import SourceRow, column_pictures, path_of, relative_path, relative_path_on_disk
 from tasks.ingest.formats.turns import READ_ROLES, turns_of
-from tasks.ingest.log_line import Place
+from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
-
-Row = Mapping[str, Any]
-Record = dict[str, Any]
 
 UNDATED_SECONDS = 1_672_531_200
 """2023-01-01: rows without a time get this time plus one microsecond a row, before UNDATED_BEFORE."""
@@ -47,7 +44,7 @@ UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError, IndexError, Recur
 class RowExcluded(LineRejected):
     """A row that its source excludes from publication, perhaps after it was read: what was read of it is withdrawn."""
 
-    def __init__(self, mark: str, row: Row, id_column: str) -> None:
+    def __init__(self, mark: str, row: SourceRow, id_column: str) -> None:
         """`mark` is the name of what excludes the row; `id_column` as in `battle`."""
         super().__init__(RejectReason.EXCLUDED_BY_SOURCE, f"by {mark}")
         stated_id = row.get(id_column)
@@ -55,7 +52,7 @@ class RowExcluded(LineRejected):
         """Ids of the conversations that the row would be; none where it has no id."""
 
 
-def no_images(row: Row) -> Sequence[Row]:
+def no_images(row: SourceRow) -> Sequence[SourceRow]:
     """The images of a row without any."""
     return ()
 
@@ -87,16 +84,16 @@ class FormatAdapter(NamedTuple):
     """Value of `--format`."""
     columns: frozenset[str]
     """Columns that must be there. If several adapters fit, the one with the most columns is used."""
-    record: Callable[[Row, Place], Record]
+    record: Callable[[SourceRow, Place], Record]
     """The record of a row. May raise LineRejected, or errors such as KeyError for a row of another shape."""
-    images: Callable[[Row], Sequence[Row]] = no_images
+    images: Callable[[SourceRow], Sequence[SourceRow]] = no_images
     """The row's images in order, as {bytes, path} or as `pictures` gives them; bytes may be absent while only lines are
     read."""
     image_column: str | Sequence[str] | None = None
     """The columns that `images` needs."""
     other_columns: frozenset[str] = frozenset()
     """Columns whose messages are those of other conversations, or repeat the row's own; their parts are not counted."""
-    unpacked: Callable[[Row, Place], Sequence[Row]] | None = None
+    unpacked: Callable[[SourceRow, Place], Sequence[SourceRow]] | None = None
     """The rows that a row of the file stands for, each one conversation or one vote, with the columns that `record` and
     `images` read; None where the row is read as it is. May raise what `record` may. Every message of the row must be in
     one of them, because their parts are counted (`unread_parts.py`)."""
@@ -124,7 +121,7 @@ class FormatAdapter(NamedTuple):
         return bool(self.kinds) and all(ColumnKind.TEXT in kinds for kinds in self.kinds.values())
 
 
-def unpacked_rows(row: Row, place: Place, shape: FormatAdapter) -> list[tuple[Row, Place]]:
+def unpacked_rows(row: SourceRow, place: Place, shape: FormatAdapter) -> list[tuple[SourceRow, Place]]:
     """Every conversation or vote of a row of the file, with its place: rows as `shape.record` reads them."""
     if shape.unpacked is None:
         return [(row, place)]
@@ -132,7 +129,7 @@ def unpacked_rows(row: Row, place: Place, shape: FormatAdapter) -> list[tuple[Ro
     return [(each, place._replace(part=number)) for number, each in enumerate(rows)]
 
 
-def pictures(row: Row, *conversations: str) -> list[Row]:
+def pictures(row: SourceRow, *conversations: str) -> list[SourceRow]:
     """The pictures of a row (`picture_of`): those of its columns, then those in the messages of its conversations.
 
     {} for each part that stands for a picture of a column and finds none there.
@@ -149,7 +146,7 @@ def pictures(row: Row, *conversations: str) -> list[Row]:
 class _MessagePictures(NamedTuple):
     """The picture parts in the messages of one conversation."""
 
-    own: list[Row]
+    own: list[SourceRow]
     """The pictures of the parts that hold one themselves (`picture_of`), in order."""
     placeholders: int
     """Number of parts without a picture: each marks where a picture of the row's columns stands. Indexes in a message's
@@ -157,7 +154,7 @@ class _MessagePictures(NamedTuple):
 
 
 def _message_pictures(conversation: Any) -> _MessagePictures:
-    own = list[Row]()
+    own = list[SourceRow]()
     placeholders = 0
     for message in messages_of(conversation):
         if is_plain(message) or role_of(message) not in READ_ROLES:
@@ -172,21 +169,25 @@ def _message_pictures(conversation: Any) -> _MessagePictures:
     return _MessagePictures(own, placeholders)
 
 
-def _pictures_of_columns(row: Row, placeholders: int) -> list[Row]:
+def _pictures_of_columns(row: SourceRow, placeholders: int) -> list[SourceRow]:
     """The pictures of the row's columns, and {} for each placeholder that finds none there."""
     found_pictures = column_pictures(row)
-    missing_pictures: list[Row] = [{} for _ in range(placeholders - len(found_pictures))]
+    missing_pictures: list[SourceRow] = [{} for _ in range(placeholders - len(found_pictures))]
     return [*found_pictures, *missing_pictures]
 
 
-def chat(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "conversation_id") -> Record:
+def chat(
+    row: SourceRow, place: Place, images: Sequence[SourceRow] | None = None, *, id_column: str = "conversation_id"
+) -> Record:
     """A `chat` record of a row with `model` and `conversation`. Without `images`, they are the row's `pictures`."""
     (turns,) = _conversations(row, place, images, "conversation")
     state = {"conv_id": _id(row.get(id_column), place), "messages": turns}
     return {"type": "chat", "model": row["model"], "state": state, "tstamp": seconds(row, place), "ip": person(row)}
 
 
-def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id") -> Record:
+def battle(
+    row: SourceRow, place: Place, images: Sequence[SourceRow] | None = None, *, id_column: str = "question_id"
+) -> Record:
     """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations; `images` as in `chat`."""
     record_type = _RECORD_TYPES.get(str(row["winner"]).strip().lower())
     if record_type is None:
@@ -195,7 +196,7 @@ def battle(row: Row, place: Place, images: Sequence[Row] | None = None, *, id_co
 
 
 def without_vote(
-    row: Row, place: Place, images: Sequence[Row] | None = None, *, id_column: str = "question_id"
+    row: SourceRow, place: Place, images: Sequence[SourceRow] | None = None, *, id_column: str = "question_id"
 ) -> Record:
     """A record of a row with both conversations and no vote, which is a `share`; as `battle` else."""
     id_a, id_b = _ids_of_sides(_id(row.get(id_column), place))
@@ -216,7 +217,9 @@ def without_vote(
     }
 
 
-def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *columns: str) -> list[list[list[Any]]]:
+def _conversations(
+    row: SourceRow, place: Place, images: Sequence[SourceRow] | None, *columns: str
+) -> list[list[list[Any]]]:
     """The turns of each conversation of a row, as [role, content].
 
     `images` that an adapter gives belong to all of the conversations. Without them, all conversations share the
@@ -237,17 +240,17 @@ def _conversations(row: Row, place: Place, images: Sequence[Row] | None, *column
     return conversations
 
 
-def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
+def messages(conversation: Any, place: Place, images: Sequence[SourceRow]) -> list[list[Any]]:
     """`turns_of` with the names of these images, which are all of the conversation."""
     return turns_of(conversation, _names(place, images), ())
 
 
-def _names(place: Place, images: Sequence[Row], first: int = 0) -> list[str]:
+def _names(place: Place, images: Sequence[SourceRow], first: int = 0) -> list[str]:
     """Names of some pictures of a row; `first` is the number of the first one in the row."""
     return [image_name(place, index, image) for index, image in enumerate(images, first)]
 
 
-def image_name(place: Place, index: int, image: Row) -> str:
+def image_name(place: Place, index: int, image: SourceRow) -> str:
     """32 hex digits: the name of its file if it has this form, a hash of its path, or one of source, line and index.
 
     A row of a table may hold bytes beside a path that many rows share, so only a path alone is a name.
@@ -255,7 +258,7 @@ def image_name(place: Place, index: int, image: Row) -> str:
     return names_of_image(place, index, image)[0]
 
 
-def names_of_image(place: Place, index: int, image: Row) -> list[str]:
+def names_of_image(place: Place, index: int, image: SourceRow) -> list[str]:
     """`image_name`, and the name that the image had while its file was not there, if this is another one."""
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
@@ -279,7 +282,7 @@ def names_of_file(place: Place, path: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def seconds(row: Row, place: Place) -> Any:
+def seconds(row: SourceRow, place: Place) -> Any:
     """The row's time as it stands there, which is read with the record; a row without one gets one in its order."""
     for key in ("tstamp", "timestamp", "created", "created_at"):
         time = row.get(key)
@@ -289,7 +292,7 @@ def seconds(row: Row, place: Place) -> Any:
     return UNDATED_SECONDS + place.line / 1e6
 
 
-def person(row: Row) -> str | None:
+def person(row: SourceRow) -> str | None:
     """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
     for key in ("judge", "judge_hash", "user_id", "user", "evaluation_session_id"):
         if row.get(key) is not None:

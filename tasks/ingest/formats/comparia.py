@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, RowExcluded, battle, without_vote
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, without_vote
 from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
-from tasks.ingest.log_line import Place
+from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.log_line import Place, Record
 from tasks.runtime.json_rows import loads
 
 _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
@@ -30,7 +31,7 @@ _MUST_BE_EMPTY = ("cohorts", "error")
 """Cohorts of people who were promised that nothing is published, and errors of a server."""
 
 
-def _require_published(row: Row, id_column: str) -> None:
+def _require_published(row: SourceRow, id_column: str) -> None:
     """Raises RowExcluded for a row that any one of its marks excludes; rows of public exports have no marks."""
     extra = row.get("extra_metadata")
     # A mark counts wherever it stands: in a column, or in the metadata of a raw export.
@@ -42,7 +43,7 @@ def _require_published(row: Row, id_column: str) -> None:
             raise RowExcluded(excluding[0], row, id_column)
 
 
-def _turn_row(row: Row, place: Place) -> Record:
+def _turn_row(row: SourceRow, place: Place) -> Record:
     """The record of a turn of a comparison: both talks whole, and the vote on the turn, if there is one."""
     _require_published(row, "comparison_id")
     choice = row["choice"]
@@ -69,14 +70,14 @@ def _turn_row(row: Row, place: Place) -> Record:
     return {**record, "opinions": [{**opinion, **of_side} for of_side in words]}
 
 
-def _pair_row(row: Row, place: Place) -> Record:
+def _pair_row(row: SourceRow, place: Place) -> Record:
     """The record of a row of an older set: both talks, without a vote."""
     _require_published(row, "conversation_pair_id")
     record = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
     return {**record, "ip": _person(row)}
 
 
-def _vote_row(row: Row, place: Place) -> Record:
+def _vote_row(row: SourceRow, place: Place) -> Record:
     """The record of a vote on two whole talks, with the reasons and the comment about each.
 
     Without a chosen model, and where both are not said to be equal, nobody voted: a record of both talks alone.
@@ -106,7 +107,7 @@ def _vote_row(row: Row, place: Place) -> Record:
     return {**record, "ip": _person(row), "opinions": opinions}
 
 
-def _reaction_row(row: Row, place: Place) -> Record:
+def _reaction_row(row: SourceRow, place: Place) -> Record:
     """The record of a reaction to one answer: its talk so far, and what was pressed and written.
 
     `msg_index` counts the messages of the talk from 0, instructions included.
@@ -143,7 +144,7 @@ def _reaction_row(row: Row, place: Place) -> Record:
     }
 
 
-def _as_pair(row: Row) -> Row:
+def _as_pair(row: SourceRow) -> SourceRow:
     """The row with the columns that `battle` and `without_vote` read."""
     return {
         **row,
@@ -159,7 +160,7 @@ def _talk(value: Any) -> Any:
     return loads(value) if isinstance(value, str) else value
 
 
-def _person(row: Row) -> str | None:
+def _person(row: SourceRow) -> str | None:
     """The visitor's id, or else the address; ingest stores a keyed hash of what a record has as `ip`."""
     person = row.get("visitor_id") or row.get("ip")
     return None if person is None else str(person)

@@ -8,26 +8,26 @@ Another front end is a function that makes `TreeMessage`s of its messages, and a
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, SYSTEM, TOOL, USER
-from tasks.ingest.formats.pictures import as_list
+from tasks.ingest.formats.pictures import SourceRow, as_list
 from tasks.ingest.formats.trees import TreeMessage, branches, rows_of_branches
-from tasks.ingest.log_line import Place
+from tasks.ingest.log_line import Place, Record
 
 _LIST, _OBJECT = frozenset({ColumnKind.LIST}), frozenset({ColumnKind.OBJECT})
 
 
-def _record(path_row: Row, place: Place) -> Record:
+def _record(path_row: SourceRow, place: Place) -> Record:
     """The record of a path: that of a chat."""
     return chat(path_row, place)
 
 
-def _pictures(path_row: Row) -> Sequence[Row]:
+def _pictures(path_row: SourceRow) -> Sequence[SourceRow]:
     """The pictures in the messages of a path."""
     return pictures(path_row, "conversation")
 
 
-def _files(message: Row, address: str) -> Record:
+def _files(message: SourceRow, address: str) -> Record:
     """The files of a message: addresses of pictures in `images`, and the others in `files`, where they are counted."""
     addresses = []
     other_files = []
@@ -39,7 +39,7 @@ def _files(message: Row, address: str) -> Record:
     return ({"images": addresses} if addresses else {}) | ({"files": other_files} if other_files else {})
 
 
-def _open_webui(row: Row, place: Place) -> list[Row]:
+def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
     """The paths of one exported chat. The older form has no `chat` around it, the oldest a list in place of a tree."""
     exported = row.get("chat") or row
     history = exported.get("history") or {}
@@ -59,7 +59,7 @@ def _open_webui(row: Row, place: Place) -> list[Row]:
     return rows_of_branches(branches(nodes, history.get("currentId")), of_chat, only_model)
 
 
-def _open_webui_message(message: Row) -> Row:
+def _open_webui_message(message: SourceRow) -> SourceRow:
     """Role, content, calls of tools, thoughts and files."""
     calls_and_thoughts = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
     role_and_content = {"role": message["role"], "content": message.get("content")}
@@ -81,7 +81,7 @@ OPEN_WEBUI = FormatAdapter(
 """Shape: open-webui/docs, docs/features/chat-conversations/data-controls/import-export.md @0037f77."""
 
 
-def _librechat(row: Row, place: Place) -> list[Row]:
+def _librechat(row: SourceRow, place: Place) -> list[SourceRow]:
     """The paths of one exported chat, whose messages are a list, or nested by `children`; both name their parents."""
     messages = list(_flat(row["messagesTree"] if row.get("messagesTree") is not None else row["messages"]))
     options = row.get("options") or {}
@@ -99,7 +99,7 @@ def _librechat(row: Row, place: Place) -> list[Row]:
     return rows_of_branches(branches(nodes, newest.key if newest else None), of_chat, row.get("endpoint"))
 
 
-def _flat(messages: Sequence[Row]) -> Iterator[Row]:
+def _flat(messages: Sequence[SourceRow]) -> Iterator[SourceRow]:
     """The messages, and those nested in them, each before its children and in their order."""
     waiting = list(reversed(messages))
     while waiting:
@@ -108,7 +108,7 @@ def _flat(messages: Sequence[Row]) -> Iterator[Row]:
         waiting += reversed(message.get("children") or ())
 
 
-def _librechat_message(message: Row) -> Row:
+def _librechat_message(message: SourceRow) -> SourceRow:
     """Role, parts, attachments and files. `text` repeats `content` where a message has both."""
     parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
     role = USER if message["isCreatedByUser"] else ASSISTANT
@@ -116,7 +116,7 @@ def _librechat_message(message: Row) -> Row:
     return {"role": role, "content": parts or message.get("text")} | attachments | _files(message, "filepath")
 
 
-def _librechat_part(part: Row) -> Row:
+def _librechat_part(part: SourceRow) -> SourceRow:
     """A part of a message; LibreChat calls a thought `think`."""
     return {"type": "thinking", "thinking": part.get("think")} if part.get("type") == "think" else part
 
@@ -137,7 +137,7 @@ LIBRECHAT = FormatAdapter(
 useBuildMessageTree.ts @00b3bc3."""
 
 
-def _chatgpt(row: Row, place: Place) -> list[Row]:
+def _chatgpt(row: SourceRow, place: Place) -> list[SourceRow]:
     """The paths of one exported chat. An answer that is several nodes (thoughts, tools, text) is one message."""
     nodes = []
     for key, node in row["mapping"].items():
@@ -155,7 +155,7 @@ def _chatgpt(row: Row, place: Place) -> list[Row]:
     return rows_of_branches(paths, of_chat, row.get("default_model_slug"))
 
 
-def _chatgpt_message(message: Row) -> Row:
+def _chatgpt_message(message: SourceRow) -> SourceRow:
     """Role and parts. A text of the settings is an instruction; an answer to a tool, not to the user, is a call of it.
 
     Of both only that they are there is kept: neither is part of what was said.
@@ -170,7 +170,7 @@ def _chatgpt_message(message: Row) -> Row:
     return {"role": role, "content": list(_chatgpt_parts(content_type, content))}
 
 
-def _chatgpt_parts(content_type: Any, content: Row) -> Iterator[Row]:
+def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]:
     """Thoughts, a text of its own or of another type, then what `parts` lists; each content has one of these."""
     if content_type == "thoughts":
         for thought in content.get("thoughts") or ():
@@ -189,9 +189,9 @@ def _chatgpt_parts(content_type: Any, content: Row) -> Iterator[Row]:
             yield {"type": str(part.get("content_type"))}
 
 
-def _joined_answers(messages: Sequence[Row]) -> list[Row]:
+def _joined_answers(messages: Sequence[SourceRow]) -> list[SourceRow]:
     """The messages; answers that follow each other are one."""
-    joined: list[Row] = []
+    joined: list[SourceRow] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == ASSISTANT:
             joined[-1] = {"role": ASSISTANT, "content": [*joined[-1]["content"], *message["content"]]}

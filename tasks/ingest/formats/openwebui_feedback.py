@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, USER
-from tasks.ingest.log_line import Place
+from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
 
 _RATINGS = {1: True, -1: False}
@@ -35,7 +36,7 @@ class _Talk(NamedTuple):
     key: str
     """Id of the place where it branched off last: the same for all ratings along it."""
     model: str
-    messages: list[Row]
+    messages: list[SourceRow]
     turn: int
     """Number of the user's message that the rated answer, or the one beside it, is to; from 1."""
 
@@ -43,12 +44,12 @@ class _Talk(NamedTuple):
 class _Tree:
     """Messages of a chat by their ids. Raises KeyError and the like for a snapshot of another shape."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: SourceRow) -> None:
         snapshot = row["snapshot"]
         if snapshot is None:
             raise LineRejected(RejectReason.BAD_STATE, "no snapshot of the chat")
         self._chat = snapshot["chat"]
-        self.messages: Mapping[str, Row] = self._chat["chat"]["history"]["messages"]
+        self.messages: Mapping[str, SourceRow] = self._chat["chat"]["history"]["messages"]
         self.chat_id = str(row["meta"].get("chat_id") or self._chat.get("id") or row["id"])
 
     def siblings(self, message_id: str) -> list[str]:
@@ -97,14 +98,14 @@ class _Tree:
             seen.add(answer_id)
 
 
-def _model_of(message: Row) -> str:
+def _model_of(message: SourceRow) -> str:
     """The model that wrote an answer; an arena's own name stands for it until it is rated."""
     return str(message.get("selectedModelId") or message["model"])
 
 
-def _message(message: Row) -> Row:
+def _message(message: SourceRow) -> SourceRow:
     """A message of a chat with its parts. Raises LineRejected for a part that cannot be read."""
-    parts: list[Row] = []
+    parts: list[SourceRow] = []
     text = message["content"]
     if message["role"] == ASSISTANT and isinstance(text, str):
         for block in _BLOCK.finditer(text):
@@ -123,13 +124,13 @@ def _message(message: Row) -> Row:
 class _Rated(NamedTuple):
     """A feedback row, read."""
 
-    row: Row
+    row: SourceRow
     """The feedback as `chat` reads it, or, with a `winner`, as `battle` does."""
-    opinions: Sequence[Row]
+    opinions: Sequence[SourceRow]
     """One for each talk."""
 
 
-def _rated(row: Row) -> _Rated:
+def _rated(row: SourceRow) -> _Rated:
     """The feedback with the talk through the rated answer, and as a battle where another model answered beside it.
 
     Raises LineRejected for a feedback that is no rating of an answer in its snapshot.
@@ -201,7 +202,7 @@ def _reasons(reason: Any, liked: bool | None) -> list[str]:
     return [f"{word}{'+' if liked else '-'}"]
 
 
-def _record(row: Row, place: Place) -> Record:
+def _record(row: SourceRow, place: Place) -> Record:
     rated = _rated(row)
     if "winner" in rated.row:
         record = battle(rated.row, place)
@@ -210,7 +211,7 @@ def _record(row: Row, place: Place) -> Record:
     return {**chat(rated.row, place), "opinions": list(rated.opinions)}
 
 
-def _images(row: Row) -> Sequence[Row]:
+def _images(row: SourceRow) -> Sequence[SourceRow]:
     rated = _rated(row)
     if "winner" in rated.row:
         return pictures(rated.row, "conversation_a", "conversation_b")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tasks.images.pdf_pages import PDF, PdfRejected, page_count
 from tasks.ingest.formats.pictures import (
     PICTURE_KEYS,
+    SourceRow,
     as_list,
     is_data_address,
     is_empty,
@@ -20,7 +21,6 @@ from tasks.ingest.formats.pictures import (
     stated_media_type,
 )
 
-Row = Mapping[str, Any]
 TEXT, PICTURE, THINKING, UNKNOWN = "text", "image", "thinking", "unknown"
 """The kinds that are read, and the name of a part that states no kind in plain letters."""
 USER, ASSISTANT, SYSTEM, TOOL = "user", "assistant", "system", "tool"
@@ -71,7 +71,7 @@ class MessagePart(NamedTuple):
     """TEXT, THINKING, PICTURE, or the name of another kind."""
     text: str | None = None
     """The words of a text or thought; null where a part calls itself one and has no words."""
-    picture: Row | None = None
+    picture: SourceRow | None = None
     """The picture (`picture_of`), of a page of a PDF with the number of the page as `page`; null for a part that only
     marks where a picture of the row's column stands."""
 
@@ -81,13 +81,13 @@ class MessagePart(NamedTuple):
         return self.kind in _TOOL_KINDS
 
 
-def role_of(message: Row) -> str | None:
+def role_of(message: SourceRow) -> str | None:
     """USER, ASSISTANT, SYSTEM or TOOL; None for another value. Raises KeyError for a message without one."""
     role = message["from"] if message.get("role") is None else message["role"]
     return _ROLES.get(role.lower()) if isinstance(role, str) else None
 
 
-def messages_of(conversation: Any) -> Iterator[Row]:
+def messages_of(conversation: Any) -> Iterator[SourceRow]:
     """The messages of a conversation; some releases wrap each in a list of one."""
     for message in conversation:
         is_wrapped = isinstance(message, list) and len(message) == 1
@@ -107,7 +107,7 @@ def is_plain(message: Any) -> bool:
     )
 
 
-def content_in(message: Row) -> Any:
+def content_in(message: SourceRow) -> Any:
     """The content of a message: a text, one part, or a list of parts.
 
     compar:IA has what a person typed in `user_content`, and in `content` the same with results of a search.
@@ -118,7 +118,7 @@ def content_in(message: Row) -> Any:
     return None
 
 
-def parts_of(message: Row) -> list[MessagePart]:
+def parts_of(message: SourceRow) -> list[MessagePart]:
     """The parts of a message in order: thoughts, pictures beside the content, the content, and what else is beside it.
 
     Every part of a tool's message is of kind TOOL.
@@ -149,7 +149,7 @@ def _may_hold_part(value: Any) -> bool:
     return isinstance(value, str | bytes | list | Mapping) and not is_empty(value)
 
 
-def _pictures_beside_content(message: Row) -> list[Any]:
+def _pictures_beside_content(message: SourceRow) -> list[Any]:
     """The values of `images` and `image` of a message that hold pictures; in our releases they are image places."""
     values = [*as_list(message.get("images")), *as_list(message.get("image"))]
     return [value for value in values if _may_hold_part(value) and not is_image_place(value)]
@@ -174,12 +174,12 @@ def _content_items(content: Any) -> list[Any]:
     return items
 
 
-def _items_with_type(item: Row) -> list[Row]:
+def _items_with_type(item: SourceRow) -> list[SourceRow]:
     """An item of a content as items that each have a `type`; none for an empty text."""
     # Qwen's items have no `type`: {image: …, text: …} is a picture and a text.
     if not isinstance(item.get("type"), str):
         keys = [key for key in _TYPES if item.get(key) not in (None, "", [])]
-        typed: list[Row] = [{"type": key, key: item[key]} for key in keys]
+        typed: list[SourceRow] = [{"type": key, key: item[key]} for key in keys]
         return typed if typed or is_empty(item) else [item]
     name = item["type"].lower()
     # A text may hold a picture below a second key, and a picture its caption: {type: text, text: …, image: …}.
@@ -188,7 +188,7 @@ def _items_with_type(item: Row) -> list[Row]:
         second_types = _PICTURE_TYPES
     elif name in _PICTURE_TYPES:
         second_types = _TEXT_TYPES
-    second: list[Row] = [{"type": key, key: item[key]} for key in second_types if not is_empty(item.get(key))]
+    second: list[SourceRow] = [{"type": key, key: item[key]} for key in second_types if not is_empty(item.get(key))]
     has_words = any(not is_empty(item.get(key)) for key in _TEXT_KEYS)
     if name in (*_TEXT_TYPES, *_THOUGHT_TYPES) and not has_words:
         return second
@@ -235,7 +235,7 @@ def _text_of(item: Any) -> str | None:
     return None
 
 
-def _holds_picture(item: Row) -> bool:
+def _holds_picture(item: SourceRow) -> bool:
     """Whether an item of kind picture holds or names one; else it marks the place of one of the row's column."""
     return any(item.get(key) is not None for key in (*PICTURE_KEYS, "file_id"))
 
@@ -250,7 +250,7 @@ def _parts(item: Any) -> list[MessagePart]:
     return _pages(item) if kind == PDF else [MessagePart(kind)]
 
 
-def _pages(item: Row) -> list[MessagePart]:
+def _pages(item: SourceRow) -> list[MessagePart]:
     """A picture for each page of a PDF; where its pages cannot be drawn, one part whose kind says why."""
     document = picture_of(item)
     content = picture_bytes(document)
@@ -263,7 +263,7 @@ def _pages(item: Row) -> list[MessagePart]:
     return [MessagePart(PICTURE, picture={**document, "page": page}) for page in range(count)]
 
 
-def _is_file_of(file: Row, media_type: str, file_name: re.Pattern[str]) -> bool:
+def _is_file_of(file: SourceRow, media_type: str, file_name: re.Pattern[str]) -> bool:
     """Whether a file is of a media type: by what it states, the head of its data: address, or its name, the first."""
     holders = [file, *(value for value in file.values() if isinstance(value, Mapping))]
     for holder in holders:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from tasks.ingest.log_line import Place
 from tasks.runtime.spelled_paths import as_on_disk
 
-Row = Mapping[str, Any]
+SourceRow = Mapping[str, Any]
 PICTURE_KEYS = (
     "bytes", "data", "base64", "b64_json", "file_data", "image_data", "image", "image_url", "input_image", "img",
     "picture", "url", "source", "file", "image_file", "inline_data", "inlineData", "media", "blob", "file_url", "uri",
@@ -55,9 +55,9 @@ def is_empty(value: Any) -> bool:
     return value is None or value == "" or value == []
 
 
-def column_pictures(row: Row) -> list[Row]:
+def column_pictures(row: SourceRow) -> list[SourceRow]:
     """The pictures in the row's columns `images` and `image`, in order; {} for a null in a list."""
-    pictures: list[Row] = []
+    pictures: list[SourceRow] = []
     for column in ("images", "image"):
         value = row.get(column)
         # A null in a list keeps its number: parts of messages refer to the pictures by their order.
@@ -66,7 +66,7 @@ def column_pictures(row: Row) -> list[Row]:
     return pictures
 
 
-def picture_of(value: Any) -> Row:
+def picture_of(value: Any) -> SourceRow:
     """Where a picture of a row is. Nothing is fetched from an address.
 
     {bytes, path}: its bytes, which are absent while only lines are read, and the name of its file;
@@ -92,7 +92,7 @@ def picture_of(value: Any) -> Row:
     return {}
 
 
-def _first_picture_key(part: Row) -> str:
+def _first_picture_key(part: SourceRow) -> str:
     """The first of `PICTURE_KEYS` that a part has a value below; empty if there is none."""
     for key in PICTURE_KEYS:
         if part.get(key) is not None:
@@ -100,7 +100,7 @@ def _first_picture_key(part: Row) -> str:
     return ""
 
 
-def _picture_of_struct(content: Any, path: Any) -> Row:
+def _picture_of_struct(content: Any, path: Any) -> SourceRow:
     """The picture of a {bytes, path}, either of which may be a text that encodes it."""
     if isinstance(path, str) and is_data_address(path):
         return {"encoded": path}
@@ -109,7 +109,7 @@ def _picture_of_struct(content: Any, path: Any) -> Row:
     return {"bytes": content, "path": path}
 
 
-def _picture_of_text(text: str, *, is_encoded: bool) -> Row:
+def _picture_of_text(text: str, *, is_encoded: bool) -> SourceRow:
     """The picture that a text encodes or names; `is_encoded`: its key says that it encodes one."""
     if is_data_address(text):
         return {"encoded": text}
@@ -129,7 +129,7 @@ def is_data_address(text: str, begins: str = "") -> bool:
     return head is not None and head[1].strip().lower().startswith(begins)
 
 
-def stated_media_type(holder: Row) -> str | None:
+def stated_media_type(holder: SourceRow) -> str | None:
     """The media type that a part states, in lower case, such as image/png; None if it states none."""
     for key in _MEDIA_TYPE_KEYS:
         media_type = holder.get(key)
@@ -138,7 +138,7 @@ def stated_media_type(holder: Row) -> str | None:
     return None
 
 
-def picture_bytes(picture: Row) -> bytes | None:
+def picture_bytes(picture: SourceRow) -> bytes | None:
     """The bytes that a picture of a row holds, of a page those of its PDF; None for a path and what cannot be read."""
     content = picture.get("bytes")
     if isinstance(content, bytes):
@@ -170,7 +170,7 @@ def _decoded(text: str) -> bytes:
         return raw
 
 
-def path_of(picture: Row) -> str | None:
+def path_of(picture: SourceRow) -> str | None:
     """The path that a picture of a row names, or the name of its file; users may have chosen it."""
     path = picture.get("file") or picture.get("path")
     return path if isinstance(path, str) else None

@@ -15,9 +15,10 @@ from typing import Any
 
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
 from tasks.ingest.formats.parts import ASSISTANT, messages_of, role_of
-from tasks.ingest.log_line import Place
+from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
 
 _CHAT = {"model", "conversation"}
@@ -30,10 +31,10 @@ _LISTS = frozenset({ColumnKind.LIST})
 
 
 def _chats(name: str, id_column: str, *columns: str, about: str, lacks: tuple[str, ...] = ("votes",)) -> FormatAdapter:
-    def record(row: Row, place: Place) -> Record:
+    def record(row: SourceRow, place: Place) -> Record:
         return chat(row, place, id_column=id_column)
 
-    def images(row: Row) -> Sequence[Row]:
+    def images(row: SourceRow) -> Sequence[SourceRow]:
         return pictures(row, "conversation")
 
     return FormatAdapter(
@@ -48,12 +49,12 @@ def _chats(name: str, id_column: str, *columns: str, about: str, lacks: tuple[st
     )
 
 
-def _pictures_of_battle(row: Row) -> Sequence[Row]:
+def _pictures_of_battle(row: SourceRow) -> Sequence[SourceRow]:
     return pictures(row, "conversation_a", "conversation_b")
 
 
 def _battles(name: str, *columns: str, about: str, lacks: tuple[str, ...] = ()) -> FormatAdapter:
-    def record(row: Row, place: Place) -> Record:
+    def record(row: SourceRow, place: Place) -> Record:
         return battle(row, place, id_column="question_id" if "question_id" in row else "id")
 
     return FormatAdapter(
@@ -84,7 +85,7 @@ PUBLISHED = (
 )
 
 
-def _requests(row: Row, place: Place) -> list[Row]:
+def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
     """Rows with `messages`, and the answer in `response` or `choices`, of what APIs of models give and take.
 
     * a list of stored completions, or their messages as a list, as OpenAI's API gives them;
@@ -121,15 +122,15 @@ def _of_messages(column: str) -> FormatAdapter:
         "conversations": "messages of {from, value}: data of trainers (LLaMA-Factory, LLaVA)",
     }[column]
 
-    def as_chat(row: Row) -> Row:
+    def as_chat(row: SourceRow) -> SourceRow:
         return {"model": "unknown", **row, "conversation": _with_answer(row, column)}
 
     is_requests = column == "messages"
 
-    def record(row: Row, place: Place) -> Record:
+    def record(row: SourceRow, place: Place) -> Record:
         return chat(as_chat(row), place, id_column="id")
 
-    def images(row: Row) -> Sequence[Row]:
+    def images(row: SourceRow) -> Sequence[SourceRow]:
         return pictures(as_chat(row), "conversation")
 
     return FormatAdapter(
@@ -162,7 +163,7 @@ messages, batches), as generated in openai-client-base 0.12.0, docs/ChatCompleti
 platform.claude.com/docs/en/api/retrieving-message-batch-results ({custom_id, result {type, message}})."""
 
 
-def _with_answer(row: Row, column: str) -> list[Any]:
+def _with_answer(row: SourceRow, column: str) -> list[Any]:
     """The messages, and what a server answered to them, where a log of requests has it beside.
 
     That is the first choice (OpenAI), or the response itself, which is a message (Anthropic).
@@ -195,7 +196,7 @@ PROBLEMS = (
 """Problems that `curate bench collect` finds in rows that cannot be used."""
 
 
-def _item(row: Row, place: Place) -> Record:
+def _item(row: SourceRow, place: Place) -> Record:
     if row["problem"]:
         known = row["problem"] in PROBLEMS
         raise LineRejected(RejectReason.BAD_ITEM, row["problem"] if known else "another problem of its file")

@@ -11,9 +11,10 @@ import orjson
 
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, Record, Row, battle, chat
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat
 from tasks.ingest.formats.parts import ASSISTANT, USER
-from tasks.ingest.log_line import Place
+from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.log_line import Place, Record
 from tasks.runtime.json_rows import loads
 from tasks.storage.content_id import text_id
 
@@ -23,11 +24,11 @@ _TEXT_OR_LIST = _TEXT | _LIST
 _NO_EXTRAS = ("images", "users")
 
 
-def _votes(row: Row, place: Place) -> Record:
+def _votes(row: SourceRow, place: Place) -> Record:
     return battle(row, place, (), id_column="question_id")
 
 
-def _chats(row: Row, place: Place) -> Record:
+def _chats(row: SourceRow, place: Place) -> Record:
     return chat(row, place, ())
 
 
@@ -35,7 +36,7 @@ _WINNER_COLUMNS = {"winner_model_a": "model_a", "winner_model_b": "model_b", "wi
 _YES, _NO = frozenset({"1", "1.0", "true"}), frozenset({"0", "0.0", "false"})
 
 
-def _human_preference_55k(row: Row, place: Place) -> list[Row]:
+def _human_preference_55k(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote: three columns of 0 and 1, of which exactly one is 1, and lists of texts as JSON.
 
     `winner_tie` stands for both ties of the arena, so it is a tie here.
@@ -47,7 +48,7 @@ def _human_preference_55k(row: Row, place: Place) -> list[Row]:
     return [{**identity, "winner": _one_winner(row), **conversations}]
 
 
-def _one_winner(row: Row) -> str:
+def _one_winner(row: SourceRow) -> str:
     values = {winner: str(row[column]).strip().lower() for column, winner in _WINNER_COLUMNS.items()}
     if not _YES.union(_NO).issuperset(values.values()):
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "a column of the winner is neither 0 nor 1")
@@ -69,10 +70,10 @@ def _texts(value: Any) -> list[Any]:
     return texts
 
 
-def _taking_turns(prompts: Sequence[Any], answers: Sequence[Any]) -> list[Row]:
+def _taking_turns(prompts: Sequence[Any], answers: Sequence[Any]) -> list[SourceRow]:
     if len(prompts) != len(answers):
         raise LineRejected(RejectReason.BAD_MESSAGES, f"{len(prompts)} prompts and {len(answers)} answers")
-    messages: list[Row] = []
+    messages: list[SourceRow] = []
     for prompt, answer in zip(prompts, answers, strict=True):
         messages.append({"role": USER, "content": prompt})
         messages.append({"role": ASSISTANT, "content": answer})
@@ -93,7 +94,7 @@ train.csv print them (`winner_tie`, not `winner_model_tie`). `prompt` and `respo
 each turn."""
 
 
-def _ppe(row: Row, place: Place) -> list[Row]:
+def _ppe(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote on one answer each. Its id begins with TEST_SET_MARK: by its card the set is not for training."""
     given_id = str(row["question_id"])
     plain_id = given_id if given_id.isalnum() and given_id.isascii() and len(given_id) <= 40 else text_id(given_id)
@@ -117,7 +118,7 @@ PPE = FormatAdapter(
 """Columns: README.md of lmarena-ai/PPE-Human-Preference-V1 on the Hub (29623c5): all texts, and one split, test."""
 
 
-def _wildchat(row: Row, place: Place) -> list[Row]:
+def _wildchat(row: SourceRow, place: Place) -> list[SourceRow]:
     """One chat. `hashed_ip`, which the set has in place of an address, is its person; messages keep role and content.
 
     What else a message has is the set's own: language, country, headers of the browser, flags and counts of tokens.
@@ -166,7 +167,7 @@ WILDCHAT = FormatAdapter(
 """Columns: README.md of allenai/WildChat-1M-Full (cc177f1) and allenai/WildChat-4.8M on the Hub."""
 
 
-def _search_arena(row: Row, place: Place) -> list[Row]:
+def _search_arena(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote; of a row without a winner, which nobody voted on, two chats."""
     sides = {side: _of_side(row, place, side) for side in "ab"}
     same = {"judge": row.get("judge"), "timestamp": row.get("timestamp")}
@@ -180,14 +181,14 @@ def _search_arena(row: Row, place: Place) -> list[Row]:
     return [{"question_id": sides["a"][0], **identity, **conversations, **same}]
 
 
-def _of_side(row: Row, place: Place, side: str) -> tuple[str, Sequence[Row]]:
+def _of_side(row: SourceRow, place: Place, side: str) -> tuple[str, Sequence[SourceRow]]:
     """(id, messages) of a side. The metadata has the arena's own id of each conversation."""
     metadata = row.get(f"system_{side}_metadata")
     conversation_id = metadata.get("conv_id") if isinstance(metadata, Mapping) else None
     return conversation_id or text_id(f"{place.source}:{place.line}:{side}"), row[f"messages_{side}"]
 
 
-def _search_record(row: Row, place: Place) -> Record:
+def _search_record(row: SourceRow, place: Place) -> Record:
     return _votes(row, place) if "winner" in row else _chats(row, place)
 
 

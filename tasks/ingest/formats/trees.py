@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.parts import ASSISTANT, Row, role_of
+from tasks.ingest.formats.parts import ASSISTANT, role_of
+from tasks.ingest.formats.pictures import SourceRow
 from tasks.storage.content_id import text_id
 
 _MESSAGES_MAX = 1_000_000
@@ -24,7 +25,7 @@ class TreeMessage(NamedTuple):
     """The id of the node, which is unique in its tree."""
     parent: str | None
     """The id of the node before it; of a first message null, or an id that no node has."""
-    message: Row | None
+    message: SourceRow | None
     """{role, content, …} as `turns_of` reads it; null for a node that holds none."""
     model: str | None = None
     """Model that answered, where the node says it."""
@@ -35,7 +36,7 @@ class TreeMessage(NamedTuple):
 class Branch(NamedTuple):
     """One path of a tree, from a first message to a last one."""
 
-    messages: list[Row]
+    messages: list[SourceRow]
     last_key: str
     """The id of the last node."""
     models: list[str]
@@ -88,13 +89,13 @@ def _branch(path: Sequence[TreeMessage]) -> Branch:
     return Branch(messages, path[-1].key, models, times[-1] if times else None)
 
 
-def rows_of_branches(tree: Iterable[Branch], row: Row, other_model: str | None) -> list[Row]:
+def rows_of_branches(tree: Iterable[Branch], row: SourceRow, other_model: str | None) -> list[SourceRow]:
     """A row of `chat` for each branch. `row` has `id` and perhaps `user_id` and `created_at`, which hold for all.
 
     The first branch has the id of the chat, and each other one a hash of its last message behind it. A branch on which
     several models answered names them all; one that names none has `other_model`.
     """
-    rows: list[Row] = []
+    rows: list[SourceRow] = []
     for branch in tree:
         chat_id = row.get("id")
         suffix = f"-{text_id(branch.last_key)[:8]}" if rows else ""

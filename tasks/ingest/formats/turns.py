@@ -20,7 +20,6 @@ from tasks.ingest.formats.parts import (
     TOOL,
     USER,
     MessagePart,
-    Row,
     content_in,
     is_image_place,
     is_plain,
@@ -28,7 +27,7 @@ from tasks.ingest.formats.parts import (
     parts_of,
     role_of,
 )
-from tasks.ingest.formats.pictures import as_list
+from tasks.ingest.formats.pictures import SourceRow, as_list
 from tasks.ingest.log_line import MARK
 
 READ_ROLES = (USER, ASSISTANT)
@@ -192,7 +191,7 @@ def _extend(turn: _Turn, parts: Sequence[MessagePart], names: _ImageNames, betwe
     turn.characters += [turn.length] * pictures_before_text
 
 
-def _add_placed_images(turn: _Turn, message: Row, names: _ImageNames) -> None:
+def _add_placed_images(turn: _Turn, message: SourceRow, names: _ImageNames) -> None:
     """Add the pictures of columns whose places the message states."""
     for value in as_list(message.get("images")):
         if is_image_place(value):

@@ -18,9 +18,8 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from schemas.benches.agreement import ScoreCorrelation
 from schemas.benches.judging import JudgeRating
 from schemas.errors import BadInput, known_values
-from schemas.rating import Rating
+from schemas.rating import OVERALL, Rating
 from tasks.leaderboard.battle_files import NAMES, read_table
-from tasks.leaderboard.leaderboard import OVERALL
 from tasks.runtime.untrusted import one_line
 
 Scores = dict[str, dict[str, float]]

@@ -14,7 +14,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenize import tokenize
 from sacrebleu import sentence_bleu
 
-from tasks.providers.capabilities import TextEmbedder, Vectors
+from tasks.providers.capabilities import TextEmbedder
+from tasks.runtime.arrays import Vectors
 
 WORDS_MAX = 512
 """Words of a text that the matching metrics read, as RoBERTa's window does."""

@@ -14,14 +14,23 @@ import polars as pl
 
 from schemas.benches.judging import BoardMethod, JudgeBias, JudgeRating, NoVerdict, Orders, Resampled
 from schemas.errors import BadInput, known_values
-from schemas.rating import FEW_VOTES, Cluster, Fragility, Rating, RatingMethod, StyleCoefficient, StylePreset
+from schemas.rating import (
+    FEW_VOTES,
+    OVERALL,
+    STYLE_CONTROL,
+    Cluster,
+    Fragility,
+    Rating,
+    RatingMethod,
+    StyleCoefficient,
+    StylePreset,
+)
 from schemas.row import Row
 from schemas.signals import Markdown
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.fragility import fragility
 from tasks.leaderboard.intervals import draws, quantiles95, ranks, sampled_leads, wilson95
-from tasks.leaderboard.leaderboard import OVERALL
-from tasks.leaderboard.style_control import STYLE_CONTROL, style_board
+from tasks.leaderboard.style_control import style_board
 from tasks.leaderboard.votes import Numbers, Vector, Votes, rateable, votes
 from tasks.storage.queries.bench import place_on_board
 

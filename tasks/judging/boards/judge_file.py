@@ -10,10 +10,10 @@ from schemas.benches.judge_release import JUDGE_FILES, SLICE_PROMPTS_MIN
 from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating, verdict_words
 from schemas.errors import BadInput
 from schemas.policy import Policy
+from schemas.rating import OVERALL
 from schemas.release import Manifest
 from tasks.judging.boards.judge_board import judge_bias, judge_boards, outcomes
 from tasks.judging.released_texts import JUDGE, answer_ids, embedded_judge, public_version, released_judge_texts
-from tasks.leaderboard.leaderboard import OVERALL
 from tasks.release.checks.boards import RANKS_SINCE, same_rows
 from tasks.release.contents import forbidden_data, wrong_texts
 from tasks.release.core_parts import wrong_board

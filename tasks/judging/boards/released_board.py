@@ -7,7 +7,7 @@ import polars as pl
 from schemas.benches.judge_release import SLICE_PROMPTS_MIN, JudgeAgreement, JudgeCard
 from schemas.benches.judging import STAND_IN, BoardMethod, JudgeRating
 from schemas.errors import BadInput, known_values
-from schemas.rating import Rating
+from schemas.rating import OVERALL, Rating
 from schemas.settings import Settings
 from tasks.bench.draw import draw_name, drawn_prompts
 from tasks.judging.boards.judge_board import as_ratings, judge_bias, judge_boards, outcomes
@@ -21,7 +21,6 @@ from tasks.judging.boards.judged_verdicts import (
 from tasks.judging.released_texts import answer_ids, verdict_ids
 from tasks.judging.visit_battles import judged_answers
 from tasks.leaderboard.agreement import agreement
-from tasks.leaderboard.leaderboard import OVERALL
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 

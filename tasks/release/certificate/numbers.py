@@ -18,9 +18,9 @@ from schemas.benches.certificate import (
     OffTheBoard,
     VoteCheck,
 )
-from schemas.rating import Rating, RatingMethod
+from schemas.rating import OVERALL, Rating, RatingMethod
 from tasks.leaderboard.fairness import best_of, exposure, model_lives, months
-from tasks.leaderboard.leaderboard import FEW_BATTLES, OVERALL
+from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.release.registered import FRAGILITY, RELEASED_TABLES, VOTE_CHECKS, read_released
 from tasks.storage.parquet import read_parquet_groups

@@ -10,7 +10,8 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.storage.queries.signals import StoredVectors, Vectors, Versions, on_disk, unload
+from tasks.runtime.arrays import Vectors
+from tasks.storage.queries.signals import StoredVectors, Versions, on_disk, unload
 from tasks.storage.tables import Store
 
 PIECE = 4_096

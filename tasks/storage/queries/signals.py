@@ -19,10 +19,10 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
+from tasks.runtime.arrays import Vectors
 from tasks.storage.content_id import number_of
 from tasks.storage.tables import Store, frame_schema
 
-Vectors = npt.NDArray[np.float32]
 Versions = Mapping[str, str]
 """Signal name -> the version that this run uses."""
 

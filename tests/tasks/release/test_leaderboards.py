@@ -12,10 +12,9 @@ import pytest
 from flows.products import problems_of
 from schemas.benches.bench import HiddenItem
 from schemas.policy import VoteRules
-from schemas.rating import Fragility, Rating, RatingMethod
+from schemas.rating import OVERALL, Fragility, Rating, RatingMethod
 from schemas.row import arrow_schema
 from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.leaderboard import OVERALL
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 from tasks.release.certificate.file import CERTIFICATE, PAGE
 from tasks.release.checks.boards import FRAGILE

@@ -32,14 +32,13 @@ from tasks.drawing.scene import (
     Scene,
     scene_in,
 )
-from tasks.images.decode import decode_stored
+from tasks.images.decode import Pixels, decode_stored
 from tasks.providers.capabilities import BatchQueue, ChatMessage, Failed, Reply
 from tasks.providers.embedded.scenes.scene_questions import solved
 from tasks.storage.tables import Store
 
 NOTHING_SEEN = "not shown"
 """The answer about a thing that is not in the image."""
-Pixels = npt.NDArray[np.uint8]
 
 _STRONG = 110
 """Saturation, 0 to 255, from which a pixel belongs to a thing."""

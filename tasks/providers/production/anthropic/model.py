@@ -35,12 +35,11 @@ from tasks.providers.production.batches.queue import account_of
 from tasks.providers.production.calls import CallFailed, waiting_seconds
 from tasks.providers.production.language_model import Chat, HostedModel, Turn, timeout_seconds
 from tasks.providers.production.replies import failure_in, failure_of, reply, state_of
-from tasks.providers.upload import Upload
+from tasks.providers.upload import UPLOAD_SECONDS, Upload
 from tasks.runtime.budget import Bill
 
 ADDRESS = "https://api.anthropic.com"
 """Given explicitly, so that ANTHROPIC_BASE_URL cannot redirect prompts to a server that no models file names."""
-UPLOAD_SECONDS = 600.0
 _TOKEN_DIGITS = 32
 _UNBILLED = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 """Kind of result -> failure reason; Anthropic bills none of them."""

@@ -24,8 +24,8 @@ from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.images.decode import DecodedImage
-from tasks.providers.capabilities import Vectors
 from tasks.providers.production.local.weights import fingerprint, hub_file, torch_devices
+from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import batch_of
 
 MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"

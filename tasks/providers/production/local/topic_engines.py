@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.topics.engines import MAP_EPOCHS, Clustering, Vectors, layout, nearest
+from tasks.runtime.arrays import Vectors
+from tasks.topics.engines import MAP_EPOCHS, Clustering, layout, nearest
 
 
 class BerTopic:

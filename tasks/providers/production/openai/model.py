@@ -55,13 +55,12 @@ from tasks.providers.production.openai.client import (
     tokens_used,
 )
 from tasks.providers.production.replies import message_content
-from tasks.providers.upload import Upload
+from tasks.providers.upload import UPLOAD_SECONDS, Upload
 from tasks.runtime.budget import Bill
 
 ENDPOINT: Final = "/v1/chat/completions"
 BATCH_MARK = "curate"
 """Key in a batch's metadata that holds our token."""
-UPLOAD_SECONDS = 600.0
 _ENDED = {
     "completed": "missing_answer",
     "failed": "batch_failed",

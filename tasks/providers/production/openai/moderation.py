@@ -18,6 +18,7 @@ from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.embedded.texts import pieces_of
 from tasks.providers.production.calls import CALLS_AT_ONCE, REFUSED, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
+from tasks.providers.production.screening import NOTHING
 from tasks.providers.upload import SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
 
@@ -32,8 +33,6 @@ WINDOW_CHARACTERS, OVERLAP = 2000, 200
 """OpenAI advises pieces below 2,000 characters."""
 PIECES_MAX = 16
 """Pieces in one request."""
-NOTHING = Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[])
-"""The value of blank texts, which are not sent."""
 
 Pieces = list[str] | list[ModerationMultiModalInputParam]
 
