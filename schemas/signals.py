@@ -12,6 +12,9 @@ from schemas.benches.bench import FailureLabel
 from schemas.row import Float32, FloatVector, Int32, Row
 from schemas.tags import Categories, Criteria, Taxonomy
 
+PERSON, EXERCISE_NAME = "person", "exercise_name"
+"""Types of a name in a text: of somebody, and of somebody made up for an exercise."""
+
 
 class MeasuredOn(StrEnum):
     """Kind of item that a signal is measured on."""

@@ -24,6 +24,8 @@ from tasks.signals.rules.texts import markdown
 IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
 _PRIVATE = 0o600
+LoggedRecord = Mapping[str, Any]
+"""A parsed line of a log."""
 
 
 class Line(NamedTuple):

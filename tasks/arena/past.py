@@ -20,11 +20,10 @@ from tasks.arena.conversations import (
     VisitorPrompt,
 )
 from tasks.arena.entrance import Refused
-from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder
+from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder, LoggedRecord
 from tasks.arena.names import names_of, without_names
 from tasks.arena.opinions import AnswerReaction, vote_of_line
 
-LoggedRecord = Mapping[str, Any]
 _SHOWN_MAX = 200
 """Conversations in a list: the newest ones."""
 _TITLES_MAX, _TITLE_CHARACTERS_MAX = 30, 80

@@ -16,9 +16,9 @@ import polars as pl
 from schemas.items.conversation import RedactedConversation
 from schemas.items.decision import Redaction
 from schemas.policy import Over, Policy, Rule
+from schemas.signals import EXERCISE_NAME, PERSON
 from tasks.images.decode import DecodedImage, from_pixels, open_image
 from tasks.policy.redact_text import (
-    PERSON,
     Placeholders,
     Span,
     is_left,
@@ -31,8 +31,6 @@ from tasks.policy.redact_text import (
 from tasks.policy.rules import Signals, fires, redact_rules
 from tasks.storage.content_id import combined_id, text_id
 
-EXERCISE_NAME = "exercise_name"
-"""Type of a name that an exercise or a list of options makes up (signal `text_pii`)."""
 ROUNDS = 3
 """Rounds of redacting and measuring; after that the conversation is dropped."""
 MARGIN = 0.25

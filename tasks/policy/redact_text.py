@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
+from schemas.signals import PERSON
 from tasks.storage.queries.repeated_values import REPEATED_CHARACTERS_MIN
 
-PERSON = "person"
 NUMBERS = frozenset({"phone", "card", "iban", "national_id", "passport"})
 """Types whose values are the same however their digits and letters are grouped."""
 _LOGGED = re.compile(r"<([A-Z_]{2,30})_(\d{1,6})>")

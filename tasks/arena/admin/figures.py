@@ -8,19 +8,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import Prices, TokenRate
 from schemas.upkeep import ArenaSteering
-from tasks.arena.logs import VOTES
+from tasks.arena.logs import VOTES, LoggedRecord
 from tasks.runtime.budget import load_prices
 
 HOURS = 24
 """Hours that are shown, the present one included; the UTC day of a budget is never longer."""
 _HOUR_SECONDS, _CHARACTERS_A_TOKEN = 3600, 4
-LoggedRecord = Mapping[str, Any]
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.signals import Code, Markdown, ModelNames, PiiSpan, ServiceText, UpstreamWords
+from schemas.signals import EXERCISE_NAME, PERSON, Code, Markdown, ModelNames, PiiSpan, ServiceText, UpstreamWords
 from tasks.runtime.untrusted import read_yaml
 from tasks.signals.rules.printed_objects import is_printed_object
 
@@ -144,7 +144,6 @@ def upstream_words(text: str) -> UpstreamWords:
     return UpstreamWords(**{kind: [word for word in _UPSTREAM[kind] if word in lowered] for kind in kinds})
 
 
-PERSON, EXERCISE_NAME = "person", "exercise_name"
 _ASKS = re.compile(
     r"\b(?:how (?:many|much|long|far|old|tall|heavy|fast|often)|calculate|determine|in how many ways)\b"
     r"|\bwh(?:at|ich)(?: \w{1,12}){0,3} (?:number|sum|area|perimeter|volume|probability|value|length|distance|ratio"
