@@ -11,6 +11,8 @@ SIDE_MAX = 1600
 """Longer side of a sent image in pixels; services shrink larger images themselves."""
 BYTES_MAX = 1_500_000
 """Stored images above this are sent as JPEG."""
+UPLOAD_SECONDS = 600.0
+"""How long one upload or download of a batch may take."""
 _QUALITY = 90
 
 
