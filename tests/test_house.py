@@ -24,6 +24,9 @@ SAME_NAME = {
     "item_findings": "in flows/products.py, gives the product's function of this name to the core",
     "item_images": "in flows/products.py, gives the product's function of this name to the core",
     "validation_texts": "in flows/products.py, gives the product's function of this name to the core",
+    "COMMANDS": "the commands of a product, which its line in flows/products.py names",
+    "ESTIMATES": "the estimates of a product, which its line names",
+    "KINDS": "the kinds of reviews of a product, which its line names",
 }
 """Names that two modules may define, with the reason."""
 
@@ -49,6 +52,16 @@ def _docstrings(module: str, tree: ast.Module) -> Iterator[str]:
                     yield str(getattr(after.value, "value", ""))
 
 
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """Names of the classes, functions, constants and aliases of a module; type variables belong to their functions."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and not re.search("TypeVar|ParamSpec", ast.unparse(node)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
 def _commands(app: typer.Typer) -> Iterator[str]:
     """Names of the functions of all commands."""
     yield from (command.callback.__name__ for command in app.registered_commands if command.callback)
@@ -70,11 +83,10 @@ def test_a_public_name_is_defined_once():
         *(each.commands.rpartition(".")[0] for each in PRODUCTS if each.commands),
     )
     names = Counter(
-        node.name
+        name
         for module, tree in _modules().items()
-        for node in tree.body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
-        if not (module.startswith(places) and node.name in commands)
+        for name in _defined(tree)
+        if not (name.startswith("_") or (module.startswith(places) and name in commands))
     )
     assert {name for name, places in names.items() if places > 1} == set(SAME_NAME)
 
