@@ -26,10 +26,10 @@ from benchmarks.scale_out import NAMES, photograph
 from benchmarks.timing import write
 from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
-from tasks.providers.production.local.openclip import MODEL, PRETRAINED
+from tasks.providers.production.local.openclip import CLIP_MODEL_VARIABLE, PRETRAINED
 from tasks.runtime.parallel import batch_of, map_in_processes, map_ordered, on_card
 from tasks.signals.registry import signal_of
-from tasks.signals.run import BATCH, measure_items
+from tasks.signals.run import ITEMS_A_CALL, measure_items
 from tasks.storage.tables import Store
 
 PICTURES, ARCHITECTURE, FILES = 10_000, "ViT-L-14", 1_000
@@ -48,7 +48,7 @@ def run(
         folder = Path(place)
         weights = folder / "weights.safetensors"
         safetensors.torch.save_file(open_clip.create_model(model).state_dict(), weights)
-        os.environ |= {MODEL: model, PRETRAINED: str(weights)}
+        os.environ |= {CLIP_MODEL_VARIABLE: model, PRETRAINED: str(weights)}
         (folder / "pictures").mkdir()
         files = min(FILES, pictures)
         for number in range(files):
@@ -121,7 +121,7 @@ def _measured(share: tuple[Path, int, list[str]]) -> tuple[float, float]:
     """When this process began and ended to measure its share, after all have loaded the model."""
     folder, processes, ids = share
     signal = signal_of("image_embedding", Providers({"image_embedding": "open_clip"}))
-    signal.values(_load(folder, ids[: batch_of(BATCH)]))
+    signal.values(_load(folder, ids[: batch_of(ITEMS_A_CALL)]))
     (folder / f"ready-{processes}-{os.getpid()}").touch()
     while len(list(folder.glob(f"ready-{processes}-*"))) < processes:
         time.sleep(0.01)

@@ -25,7 +25,7 @@ from schemas.embedded_figures import EmbeddedFigures, Material, MeasuredFigure
 from tasks.providers import Providers
 from tasks.providers.embedded_figures import FILE, PRECISION, RECALL, read_figures
 from tasks.runtime.shares import clopper_pearson
-from tasks.signals.tag_evaluation import Said
+from tasks.signals.tag_evaluation import TagValue
 
 READERS = "two readers, perhaps of one opinion"
 RULES_AUTHOR = "one author, who also wrote the rules"
@@ -188,7 +188,9 @@ def _prompts(source: str, half: str) -> Callable[[Inputs], Iterator[Counted]]:
     return counts
 
 
-def _tags(items: Sequence[Labelled], said: Mapping[str, Mapping[str, Said]], tags: Sequence[str]) -> Iterator[Counted]:
+def _tags(
+    items: Sequence[Labelled], said: Mapping[str, Mapping[str, TagValue]], tags: Sequence[str]
+) -> Iterator[Counted]:
     for tag in tags:
         labelled = [each for each in items if tag in each.tags]
         capability = "code" if tag == "code" else "categories"
@@ -196,7 +198,7 @@ def _tags(items: Sequence[Labelled], said: Mapping[str, Mapping[str, Said]], tag
         yield from _yes_or_no(capability, "" if tag == "code" else tag, ours, theirs)
 
 
-def _yes_or_no(of: str, label: str, ours: Sequence[Said], theirs: Sequence[bool]) -> Iterator[Counted]:
+def _yes_or_no(of: str, label: str, ours: Sequence[TagValue], theirs: Sequence[bool]) -> Iterator[Counted]:
     """Precision and recall; a true row that the model calls undecided is not found."""
     pairs = list(zip(ours, theirs, strict=True))
     hits, tagged = pairs.count((True, True)), list(ours).count(True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.privacy_quality import Figure, figure
 from tasks.providers.embedded.pii.patterns import find_patterns
-from tasks.providers.embedded.pii.secrets import IN_URL, KEY
+from tasks.providers.embedded.pii.secrets import API_KEY, IN_URL
 
 RULES = Path("cmd") / "generate" / "config" / "rules"
 _TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|`[^`]*`|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\])+'|[A-Za-z_][\w.]*|:=|\S", re.S)
@@ -117,7 +117,7 @@ def figures(given: Literals) -> Iterator[Figure]:
 def _with_secret(texts: Sequence[str]) -> list[str]:
     """The texts in which a secret is found."""
     kinds = [{span.type for span in spans} for spans in find_patterns(texts)]
-    return [text for text, of_text in zip(texts, kinds, strict=True) if of_text & {KEY, IN_URL}]
+    return [text for text, of_text in zip(texts, kinds, strict=True) if of_text & {API_KEY, IN_URL}]
 
 
 def main(sources: Path) -> list[dict[str, Any]]:

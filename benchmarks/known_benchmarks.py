@@ -25,7 +25,7 @@ import polars as pl
 from benchmarks.privacy_quality import figure
 from benchmarks.timing import compare
 from tasks.dedup.known_images import (
-    THUMBNAIL_SIDE,
+    KNOWN_THUMBNAIL_SIDE,
     VIEW,
     close_by_embedding,
     lies_over,
@@ -170,7 +170,7 @@ def known(chats: _Pictures, index: _Pictures) -> set[tuple[str, str]]:
 
 
 def _thumbnail(image: DecodedImage) -> Any:
-    return np.asarray(image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS))
+    return np.asarray(image.pil.convert("L").resize((KNOWN_THUMBNAIL_SIDE, KNOWN_THUMBNAIL_SIDE), Filter.LANCZOS))
 
 
 def main(data: Path) -> list[dict[str, Any]]:

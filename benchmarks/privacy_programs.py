@@ -25,7 +25,7 @@ from benchmarks.privacy_quality import figure
 from benchmarks.privacy_unseen import Chat, false_alarms, labels
 from tasks.providers import Providers
 from tasks.providers.embedded.pii.machine_zone import MACHINE_READABLE, machine_readable
-from tasks.providers.embedded.pii.secrets import FORMS, formed_secrets
+from tasks.providers.embedded.pii.secrets import SECRET_FORMS, formed_secrets
 
 PACKAGES = (
     "numpy", "scipy", "sympy", "sklearn", "networkx", "polars", "matplotlib", "skimage", "pandas", "mpmath", "dask",
@@ -86,7 +86,7 @@ def form_figures(share: int) -> list[dict[str, Any]]:
     figures = []
     for source, texts in (("code", code), ("documentation", documents)):
         print(f"{source}: {len(texts)} files, {sum(len(text) for _, text in texts)} characters")
-        alarms: dict[str, list[str]] = {form.name: [] for form in FORMS} | {"zone": []}
+        alarms: dict[str, list[str]] = {form.name: [] for form in SECRET_FORMS} | {"zone": []}
         for name, text in texts:
             for form, match in _matches(text):
                 alarms[form].append(f"{name}: {match[:80]!r}")

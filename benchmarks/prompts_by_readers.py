@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.tag_labels import Labelled, arena_prompts, visit_prompts
 from benchmarks.tags_by_hand import TAGS
 from tasks.signals.loose_files import read_tag_labels
-from tasks.signals.tag_evaluation import Said, agreements
+from tasks.signals.tag_evaluation import TagValue, agreements
 
 FROM_PROMPT = ("captioning", "creative_writing", "entity_recognition", "humor")
 """Tags that are measured on these prompts, whose pictures are not there; of humor the part that words tell."""
@@ -55,7 +55,7 @@ def read_prompts(data: Path, source: str) -> Iterator[Labelled]:
             yield Labelled(item, prompt, None, decided, half)
 
 
-def _labels(tags: str) -> dict[str, Said]:
+def _labels(tags: str) -> dict[str, TagValue]:
     """Tag -> what a reader says of it, from the tags that are true or, behind `?`, undecided."""
     words = tags.split()
     return {tag: tag in words or (None if f"?{tag}" in words else False) for tag in TAGS}

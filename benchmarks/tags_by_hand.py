@@ -13,7 +13,7 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.signals.documents import stored_documents
 from tasks.signals.loose_files import read_tag_labels
-from tasks.signals.tag_evaluation import Said
+from tasks.signals.tag_evaluation import TagValue
 from tasks.storage.tables import Store
 
 FILE = Path(__file__).with_suffix(".csv")
@@ -27,7 +27,7 @@ class ByHand(NamedTuple):
 
     labelled: Labelled
     document: Document
-    names: dict[str, Said]
+    names: dict[str, TagValue]
     """Top levels of the taxonomy; null where two fit."""
 
 

@@ -31,7 +31,7 @@ from tasks.runtime.progress import progress
 from tasks.runtime.shares import clopper_pearson
 from tasks.signals.loose_files import document_of
 from tasks.signals.rules.texts import code
-from tasks.signals.tag_evaluation import Said, agreements, disagreements
+from tasks.signals.tag_evaluation import TagValue, agreements, disagreements
 
 GOAL_F1 = 0.8
 PENALTY, SAME_IMAGE = 10.0, 0.97
@@ -61,7 +61,7 @@ def documents_of(items: Sequence[Labelled], providers: Providers, read_text: boo
     return documents
 
 
-def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[str, dict[str, Said]]:
+def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[str, dict[str, TagValue]]:
     """What the embedded taggers find, before `known_tags` limits it, and the code rule."""
     tags, placed = WordsAndLayout().tag(documents), Providers()["taxonomy"].tag(documents)
     shown = [code(document.prompt).is_code or code(document.image_text).is_code for document in documents]
@@ -71,7 +71,9 @@ def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[st
     }
 
 
-def fit_kinds(items: Sequence[Labelled], documents: Sequence[Document], names: Sequence[Mapping[str, Said]]) -> None:
+def fit_kinds(
+    items: Sequence[Labelled], documents: Sequence[Document], names: Sequence[Mapping[str, TagValue]]
+) -> None:
     """Logistic regressions of `diagram`, `homework` and the domain on vectors of images; writes the weights."""
     lines: dict[str, Vectors] = {}
     for kind in ("diagram", "homework"):
@@ -87,7 +89,7 @@ def fit_kinds(items: Sequence[Labelled], documents: Sequence[Document], names: S
     WEIGHTS.write_text("\n".join([about, *rows, ""]), encoding="utf-8")
 
 
-def _fitted(pairs: Sequence[tuple[Vectors, Said]], kinds: Sequence[str]) -> dict[str, Vectors]:
+def _fitted(pairs: Sequence[tuple[Vectors, TagValue]], kinds: Sequence[str]) -> dict[str, Vectors]:
     """Kind -> intercept and weights."""
     fitted = LogisticRegression(C=PENALTY, max_iter=5000, class_weight="balanced")
     fitted.fit(np.array([vector for vector, _ in pairs]), [said for _, said in pairs])
@@ -102,7 +104,7 @@ def _unlike(documents: Sequence[Document], unseen: Sequence[ByHand]) -> list[boo
     return [not len(apart) or float((apart @ d.image_vectors[0]).max()) < SAME_IMAGE for d in documents]
 
 
-def _names_of(items: Sequence[Labelled]) -> list[dict[str, Said]]:
+def _names_of(items: Sequence[Labelled]) -> list[dict[str, TagValue]]:
     """The domain of images of folders that hold one domain alone."""
     return [
         {"image_domain": next((name for start, name in OF_FOLDERS.items() if e.item.startswith(start)), None)}
@@ -116,7 +118,7 @@ def _row(row: TagAgreement) -> str:
     )
 
 
-def _told(name: str, hand: Sequence[ByHand], said: Mapping[str, Mapping[str, Said]]) -> str:
+def _told(name: str, hand: Sequence[ByHand], said: Mapping[str, Mapping[str, TagValue]]) -> str:
     """How many of the named are told and told rightly, on a line."""
     pairs = [(said[each.labelled.item][name], each.names[name]) for each in hand if each.names[name] is not None]
     told = [pair for pair in pairs if pair[0] is not None]
@@ -165,7 +167,7 @@ def main() -> None:
             return
         items, documents = items + public, documents + read
     said = said_of(items, documents)
-    truth: dict[str, dict[str, Said]] = {each.item: {**each.tags} for each in items}
+    truth: dict[str, dict[str, TagValue]] = {each.item: {**each.tags} for each in items}
     print(f"{given.half}: {len(items)} items")
     print(f"{'tag':<18}{'n':>6}{'yes':>6}{'null':>6}  {''.join(f'{n:<24}' for n in _FIGURES)}")
     rows = agreements(said, truth, TAGS)

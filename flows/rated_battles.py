@@ -32,7 +32,7 @@ class RatingView:
     """The table that is wanted."""
 
     table: str = "ratings"
-    """One of `TABLES` in `tasks.leaderboard.rating_tables`."""
+    """One of `RATING_TABLES` in `tasks.leaderboard.rating_tables`."""
     slices: tuple[str, ...] = ()
     """Names of slices such as `language:English`, or `all`; by default all votes."""
     reference: str | None = None
@@ -46,11 +46,19 @@ def rating_tables(battles: "Battles", settings: Settings, view: RatingView) -> "
 
     Raises BadInput for an unknown table, for what is no battle table, and for one without a battle between two models.
     """
-    from tasks.leaderboard.rating_tables import FAIRNESS, FRAGILITY, PLAN, TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.rating_tables import (
+        FAIRNESS,
+        FRAGILITY_TABLE,
+        PLAN,
+        RATING_TABLES,
+        RatingTables,
+        method_of,
+        within,
+    )
     from tasks.release.fetched import fetched, is_remote
 
-    if view.table not in TABLES:
-        raise BadInput(f"--table {known_values(view.table, TABLES)}")
+    if view.table not in RATING_TABLES:
+        raise BadInput(f"--table {known_values(view.table, RATING_TABLES)}")
     is_far = isinstance(battles, str) and is_remote(battles)
     with fetched(str(battles), "battle") if is_far else nullcontext(battles) as place:
         policy = _policy(place, settings)
@@ -59,7 +67,7 @@ def rating_tables(battles: "Battles", settings: Settings, view: RatingView) -> "
     tables = RatingTables(
         chosen, method_of(settings), view.slices, view.reference, outliers, policy.votes, facts=policy.models
     )
-    if tables.rated.is_empty() and view.table not in (FRAGILITY, PLAN):
+    if tables.rated.is_empty() and view.table not in (FRAGILITY_TABLE, PLAN):
         rated = battles if isinstance(battles, str | Path) else settings.store or "the frame"
         raise BadInput(f"{str(rated)!r} holds no battle between two different models")
     if view.table in FAIRNESS:

@@ -20,7 +20,7 @@ from tasks.ingest.shrunk import require_whole
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.answers import signals_of_answers
 from tasks.policy.policy_file import load_policy
-from tasks.policy.redact import ROUNDS
+from tasks.policy.redact import REDACTION_ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
 from tasks.release.registered import is_benchmark_alone
@@ -119,7 +119,7 @@ def _screened_answers(settings: Settings, providers: Providers, versions: Versio
     policy, texts = decided_policy(store), judge_texts(store)
     names = signals_of_answers(policy, versions) if policy else []
     yield measure_answers(settings, providers, names, texts["text"])
-    for _ in range(ROUNDS):
+    for _ in range(REDACTION_ROUNDS):
         yield screen_answers(settings, versions, texts)
         yield (measured := measure_answers(settings, providers, names, texts["text"]))
         if not measured.model_calls:

@@ -10,7 +10,7 @@ from schemas.settings import Settings
 from tasks.bench.steps import find_known, index_benchmarks
 from tasks.ingest.steps import assemble, read_log_lines, take_in_images
 from tasks.policy.policy_file import load_policy
-from tasks.policy.redact import ROUNDS
+from tasks.policy.redact import REDACTION_ROUNDS
 from tasks.policy.rules import describes
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
@@ -71,7 +71,7 @@ def decide(settings: Settings) -> Iterator[StageReport]:
     versions = signal_versions(providers)
     yield find_near_images(settings, versions)
     yield from compared_with_benchmarks(settings)
-    for _ in range(ROUNDS):
+    for _ in range(REDACTION_ROUNDS):
         yield redact_items(settings, versions, item_findings)
         yield (measured := measure_redacted(settings, providers))
         if not measured.model_calls:

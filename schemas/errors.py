@@ -199,7 +199,7 @@ def window_in_words(since: date | None, until: date | None) -> str:
     return f"up to --until {until}" if since is None else f"from --since {since} to --until {until}"
 
 
-SETTINGS = {
+OPTION_SETTINGS = {
     **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
     "bench-release": "evaluate.bench_release",
     "anchor": "anchor_model",
@@ -255,5 +255,5 @@ def _renamed(text: str, of_form: bool) -> str:
 
 
 def _setting(found: re.Match[str], of_form: bool) -> str:
-    name = SETTINGS.get(found[1], found[1].replace("-", "_"))
+    name = OPTION_SETTINGS.get(found[1], found[1].replace("-", "_"))
     return f'field "{name}"{found[2] or ""}' if of_form else f"{name}=" if found[2] else name

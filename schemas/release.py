@@ -332,7 +332,7 @@ CONFIGS: dict[str, type[Row]] = {
     "failures": ReleasedFailure,
 }
 """Configuration of the dataset -> its row."""
-KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id", "failures": "question_id"}
+ROW_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id", "failures": "question_id"}
 """Configuration -> the column that names its rows."""
 
 

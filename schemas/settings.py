@@ -15,7 +15,7 @@ THREADS: Literal["threads"] = "threads"
 """The task runner that runs in this process."""
 PLACE, NAME_OR_PLACE = "place", "name or place"
 """Marks of settings that are paths, or names that may be: in `curate.yaml`, relative to the folder of that file."""
-Place = Annotated[str | None, PLACE]
+StorePlace = Annotated[str | None, PLACE]
 Variable = Literal[
     "CURATE_CALLS_AT_ONCE", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES", "CURATE_CLIP_MODEL", "CURATE_CLIP_PRECISION",
     "CURATE_CLIP_PRETRAINED", "CURATE_DIFFUSERS_CALL", "CURATE_DIFFUSERS_WEIGHTS", "CURATE_GEMINI_BASE_URL",
@@ -104,7 +104,7 @@ class BenchSettings(Row):
 class EvaluateSettings(Row):
     """Models that answer the benchmark, and the judge that compares their answers (docs/judging.md)."""
 
-    models: Place = None
+    models: StorePlace = None
     """Models file (YAML), or answers made elsewhere: a file (docs/judging.md) or a folder of them."""
     judge: Annotated[str | None, NAME_OR_PLACE] = None
     """Models file (YAML) with the judge as its only entry, or embedded: a stand-in that needs no network."""
@@ -122,7 +122,7 @@ class EvaluateSettings(Row):
     """Written benchmark that is used instead of the drawn one (docs/benchmarks.md)."""
     baseline: str | None = None
     """Model that every other one is compared with; under visit also reference, and by default every two models."""
-    submission: Place = None
+    submission: StorePlace = None
     """File of a model's answers to a written benchmark, which are judged against others' (docs/judging.md)."""
     submitted_as: str | None = None
     """Name on the board of the model whose answers these are."""
@@ -130,7 +130,7 @@ class EvaluateSettings(Row):
     """Number of battles of a submission with the reference."""
     elo_order: Literal["given", "shuffled"] = "shuffled"
     """Order of the battles in sequential Elo on a board of submissions: by item, or shuffled by the seed."""
-    bench_release: Place = None
+    bench_release: StorePlace = None
     """Folder of a release whose benchmark is used; by default the store's."""
     hidden: bool = False
     """Use the hidden split; only for models with `own: true` in their file."""
@@ -195,7 +195,7 @@ class Settings(Row):
     """Settings file (YAML), whose values hold where none is given; by default curate.yaml beside the store or here."""
     store: Annotated[str, PLACE] = ""
     """Folder of all tables and releases, local or s3://."""
-    logs: Place = None
+    logs: StorePlace = None
     """Folder of raw arena logs, or of a published dataset."""
     source: str | None = None
     """Address of a PostgreSQL database that is read in place of logs, postgresql://USER@HOST/NAME. Its password is in
@@ -203,9 +203,9 @@ class Settings(Row):
     format: str | None = None
     """Format of the logs, such as arena-logs or lmsys-chat; by default found from names and columns. `--format list`
     prints all of them."""
-    images: Place = None
+    images: StorePlace = None
     """Folder of the server's images; by default LOGS/serve_images."""
-    presets: Place = None
+    presets: StorePlace = None
     """Folder of the arena's own example images, with presets.json; by default presets in or beside LOGS."""
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
@@ -250,7 +250,7 @@ class Settings(Row):
     over_budget: Literal["hold", "part"] = "hold"
     """What `curate run` does when its estimate is above what budget and month leave: hold, before anything is sent to a
     paid service; or part, measure what they pay for and leave the rest for later runs."""
-    prices: Place = None
+    prices: StorePlace = None
     """Price file (YAML); by default the shipped one, which you should check."""
     batch: bool = False
     """Call language models through their vendor's batch API: slow, at half the price."""

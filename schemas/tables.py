@@ -60,7 +60,7 @@ from schemas.rating import (
 from schemas.row import Held, Row, Table, arrow_schema
 from schemas.signals import BUILT_IN_SIGNALS, MeasuredOn, SignalEntry, SignalKey
 
-GROUP = "arena_curation.signals"
+SIGNAL_ENTRY_POINTS = "arena_curation.signals"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
@@ -70,7 +70,7 @@ def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
     Raises BadInput, naming the package, for an entry that does not load, is not valid, or has a name in `known`.
     """
     found: dict[str, SignalEntry] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+    for point in sorted(entry_points(group=SIGNAL_ENTRY_POINTS), key=lambda each: each.name):
         package = point.dist.name if point.dist else point.value
         try:
             if point.name in known or point.name in found:

@@ -28,7 +28,7 @@ from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.images.decode import DecodedImage, open_image
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import BLOCK_ROWS, Gathered
-from tasks.signals.run import Rows, write_rows
+from tasks.signals.run import RowsOfSignals, write_rows
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.tables import Store, frame_of
 
@@ -224,7 +224,7 @@ def facts_frame(signal: str, values: Mapping[str, Mapping[str, Any]], version: s
     )
 
 
-def append_rows(store: Store, rows: Rows) -> None:
+def append_rows(store: Store, rows: RowsOfSignals) -> None:
     """Add measured rows to the signals' tables."""
     for table, part in write_rows(store, rows):
         store.add_parts(table, [part])

@@ -19,7 +19,7 @@ from tasks.release.contents import declared_columns, schema_of_layout
 from tasks.release.core_parts import CORE_PARTS
 from tasks.release.dataset_card import card_sections, front_matter, split_card
 from tasks.release.registered import RELEASED_TABLES, ReleasePart, stated_files
-from tasks.release.shards import LAYOUT, feature_schema, features_of
+from tasks.release.shards import RELEASE_LAYOUT, feature_schema, features_of
 from tasks.release.verify import LANGUAGES_SINCE
 from tests.small_store import manifest_of
 
@@ -112,7 +112,9 @@ def add_file(release: Path, name: str, content: bytes = b"unexpected") -> None:
     reseal(release)
 
 
-def section_problems(release: Path, prompts: int, parts: Sequence[ReleasePart], layout: int = LAYOUT) -> list[str]:
+def section_problems(
+    release: Path, prompts: int, parts: Sequence[ReleasePart], layout: int = RELEASE_LAYOUT
+) -> list[str]:
     """Problems of the card's sections of some parts."""
     card = (release / "README.md").read_text(encoding="utf-8")
     return list(wrong_sections(card, card_sections(release, prompts, parts), parts, layout))

@@ -12,7 +12,7 @@ import polars as pl
 from scipy.special import expit
 
 from schemas.asked_model import ArenaModel
-from tasks.arena.pool import Plan, Sampling, draw_pair
+from tasks.arena.pool import Sampling, VotesOfPairs, draw_pair
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.vote_plan import separations
 from tasks.leaderboard.votes import votes
@@ -59,7 +59,7 @@ def _arena(seed: int, rules: dict[str, bool]) -> tuple[float, float, int]:
     return max(sides.values()) / min(sides.values()), widest, separated
 
 
-def _plan(table: pl.DataFrame) -> Plan:
+def _plan(table: pl.DataFrame) -> VotesOfPairs:
     rows = separations(table, "overall")
     return {
         frozenset((row.model or "", row.rival or "")): row.votes

@@ -32,19 +32,19 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     os.environ |= {"NO_PROXY": "127.0.0.1"}
     from schemas.asked_model import AskedModel
     from tasks.judging.ask import ask, model_judge
-    from tasks.judging.protocols import VISIT, AnswerPair, protocol
+    from tasks.judging.protocols import VISIT_PROTOCOLS, AnswerPair, protocol
     from tasks.storage.tables import Store
 
     store, asked = Store.open(folder), AskedModel(name="j", vendor="openai", model="m", base_url=f"{url}/v1")
     row = {"model_a": "x", "model_b": "y", "answer_a": "1", "answer_b": "1", "baseline": "", "draw": "b"}
-    row |= {"protocol": VISIT[0]}
+    row |= {"protocol": VISIT_PROTOCOLS[0]}
     every = [
         AnswerPair(
             row | {"question_id": f"i{n}", "shown": f"i{n}"}, "What?", "Of x.", "Of y.", captions=[f"Caption i{n}."]
         )
         for n in range(n)
     ]
-    how = protocol(VISIT[0])
+    how = protocol(VISIT_PROTOCOLS[0])
     began, cpu = time.perf_counter(), time.process_time()
     while ask(store, every, how, model_judge(asked, how)).failures:  # repeated runs, for what failed after all retries
         pass

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from flows.commands.options import existing
-from flows.commands.review.kinds import KINDS, figures_of, queues_of
+from flows.commands.review.kinds import REVIEW_KINDS, figures_of, queues_of
 from flows.products import PRODUCTS, explorer_here
 from schemas.errors import BadInput, MissingProvider, known_values
 from schemas.items.review import Task
@@ -85,11 +85,11 @@ def open_tasks(path: Path) -> Tasks:
 
 def _chosen(wanted: ArenaTasks) -> list[ReviewQueue]:
     """The queues that the file names, in its order."""
-    kind_of = {queue: kind for kind in KINDS for queue in KINDS[kind].queues}
+    kind_of = {queue: kind for kind in REVIEW_KINDS for queue in REVIEW_KINDS[kind].queues}
     queues: list[ReviewQueue] = []
     for name in dict.fromkeys(wanted.lists):
-        if name not in (*KINDS, *kind_of):
-            raise BadInput(f"tasks file: lists {known_values(name, [*KINDS, *kind_of])}")
+        if name not in (*REVIEW_KINDS, *kind_of):
+            raise BadInput(f"tasks file: lists {known_values(name, [*REVIEW_KINDS, *kind_of])}")
         made = queues_of([kind_of.get(name, name)], wanted)
-        queues += made if name in KINDS else [queue for queue in made if queue.name == name]
+        queues += made if name in REVIEW_KINDS else [queue for queue in made if queue.name == name]
     return queues

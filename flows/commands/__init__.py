@@ -18,7 +18,7 @@ def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import check, estimate, export, look, personal_data, pipeline, publish, rate, tags, takedown
     from flows.commands.bench import drawn as bench
-    from flows.commands.listed import CommandGroup, Listed, add_all, put
+    from flows.commands.listed import CommandGroup, HelpLine, add_all, put
     from flows.commands.review import command as review
     from flows.commands.settings import backup, doctor, init, status
     from flows.products import PRODUCTS
@@ -41,7 +41,7 @@ def command_line() -> typer.Typer:
         "A release in other formats, and figures for print.",
         [export.sft, export.preferences, export.dataset, export.figures],
     )
-    headings: dict[str, list[Listed]] = {
+    headings: dict[str, list[HelpLine]] = {
         "Curate": [
             init.init,
             pipeline.run,

@@ -12,29 +12,29 @@ class CommandGroup(NamedTuple):
     name: str
     about: str
     """Sentences of its help."""
-    commands: list["Listed"]
+    commands: list["HelpLine"]
 
 
-Listed = Callable[..., Any] | CommandGroup
+HelpLine = Callable[..., Any] | CommandGroup
 """A line of the help."""
 
 
 class Added(NamedTuple):
     """A command or a group that a product adds."""
 
-    listed: Listed
+    listed: HelpLine
     to: str
     """Heading of the help of `curate`, or name of a group."""
     before: str = ""
     """Name of the command or group that it stands before; it is the last where there is none of this name."""
 
 
-def typed_name(listed: Listed) -> str:
+def typed_name(listed: HelpLine) -> str:
     """Name that users type; `in_` and `serve_pages` are the commands `in` and `serve`."""
     return listed.name if isinstance(listed, CommandGroup) else str(listed.__name__.partition("_")[0])
 
 
-def put(headings: Mapping[str, list[Listed]], added: Added) -> None:
+def put(headings: Mapping[str, list[HelpLine]], added: Added) -> None:
     """Put what a product adds to its place."""
     groups = {
         each.name: each.commands for listed in headings.values() for each in listed if isinstance(each, CommandGroup)
@@ -44,7 +44,7 @@ def put(headings: Mapping[str, list[Listed]], added: Added) -> None:
     beside.insert(names.index(added.before) if added.before in names else len(names), added.listed)
 
 
-def add_all(app: typer.Typer, listed: list[Listed], heading: str | None = None) -> None:
+def add_all(app: typer.Typer, listed: list[HelpLine], heading: str | None = None) -> None:
     """Add commands and groups to an app, under a heading of its help."""
     for each in listed:
         if isinstance(each, CommandGroup):

@@ -23,11 +23,11 @@ from pydantic.fields import FieldInfo
 from flows.commands.tables import note, print_rows
 from flows.running import settings_file
 from flows.running.settings_file import field_of, keys_of
-from schemas.errors import SETTINGS, BadInput, known_values, problem_in_words
+from schemas.errors import OPTION_SETTINGS, BadInput, known_values, problem_in_words
 from schemas.publication import Compat
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.policy import SHIPPED
+from tasks.policy import SHIPPED_POLICIES
 from tasks.prompts import replaced_prompts
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 Made = TypeVar("Made", bound=Row)
-_NAMES = {key: option for option, key in SETTINGS.items()} | {
+_NAMES = {key: option for option, key in OPTION_SETTINGS.items()} | {
     "evaluate.generated": "bench", "generate.name": "bench", "written.name": "bench",
     "evaluate.submitted_as": "model",
 }  # fmt: skip
@@ -47,7 +47,7 @@ _METAVARS = {
     "prompts": "DIR", "known_hashes": "FILE", "prices": "FILE", "release": "VERSION", "judge_version": "VERSION",
     "source": "ADDRESS",
 }  # fmt: skip
-_KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED}
+_KNOWN: dict[str, Iterable[str]] = {"policy": SHIPPED_POLICIES}
 """Key -> values that the help lists and the shell completes; others are allowed, too."""
 
 

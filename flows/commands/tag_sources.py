@@ -30,7 +30,7 @@ from tasks.signals.loose_files import has_prompts, read_documents, read_made_wit
 from tasks.signals.paid import estimate_tags
 from tasks.signals.registry import signal_of
 from tasks.signals.run import missing
-from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of_signal, spoken_in_store, spoken_of
+from tasks.signals.tag_evaluation import Spoken, TagLabels, drawn, labels_of_signal, spoken_in_store, spoken_of
 from tasks.storage.content_id import combined_id
 from tasks.storage.lock import writing
 from tasks.storage.queries.released import kept_conversations
@@ -56,8 +56,8 @@ class AskedSide(NamedTuple):
 class ComparedLabels:
     """Values of both sides by item and label, and the prompts of the items."""
 
-    tagger: Labels
-    reference: Labels
+    tagger: TagLabels
+    reference: TagLabels
     prompts: dict[str, str]
     failures: dict[str, int] = field(default_factory=dict)
     """Items without an answer, by `provider: reason`."""

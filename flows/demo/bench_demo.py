@@ -53,10 +53,10 @@ def demo(
 def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
     """Judge the three models as submissions, one after the other; the last report names the board."""
     from flows.judging.evaluate import submit
-    from tasks.demo.items import BENCH, MODELS
+    from tasks.demo.items import BENCH, INVENTED_MODELS
 
     reports: list[StageReport] = []
-    for model in MODELS:
+    for model in INVENTED_MODELS:
         submission = str(folder / "answers" / f"{model}.jsonl")
         chosen = EvaluateSettings(submission=submission, submitted_as=model, bench=BENCH, protocol="visit", hidden=True)
         reports += submit(Settings(store=settings.store, evaluate=chosen))

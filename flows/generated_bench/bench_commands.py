@@ -19,11 +19,11 @@ from tasks.runtime.untrusted import one_line
 if TYPE_CHECKING:
     from tasks.generated_bench.results.examined import Examined
 
-NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
+GeneratedNameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
 CapabilityArgument = Annotated[
     str, typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own.")
 ]
-AnswerVersionOption = Annotated[
+GeneratedAnswerVersionOption = Annotated[
     list[str] | None,
     typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
 ]
@@ -95,7 +95,7 @@ def accuracy(
             "images are distributed; diversity of the first n general and m fine aspects.",
         ),
     ] = "accuracy",
-    answer_version: AnswerVersionOption = None,
+    answer_version: GeneratedAnswerVersionOption = None,
     svg: Annotated[
         Path | None,
         typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file, .svg or .pdf."),
@@ -214,7 +214,7 @@ def _print_side_by_side(one: "Examined", other: "Examined", slices: list[str], t
 )  # fmt: skip
 def audit(
     settings: Settings,
-    answer_version: AnswerVersionOption = None,
+    answer_version: GeneratedAnswerVersionOption = None,
     dry_run: opt.PricedDryRunOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:

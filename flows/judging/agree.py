@@ -11,7 +11,7 @@ import typer
 from flows.commands.options import AGREEMENT_BOOTSTRAPS, JsonOption, existing, takes
 from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
-from flows.judging.calls import EMBEDDED
+from flows.judging.calls import DEFAULT_JUDGE
 from schemas.benches.agreement import Agreed, AgreedByRaters, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -20,7 +20,7 @@ from tasks.runtime.untrusted import one_line
 if TYPE_CHECKING:
     from tasks.judging.agreement.stored import Stored
 
-FilesArgument = Annotated[
+LabelFilesArgument = Annotated[
     list[Path],
     typer.Argument(
         help="Labels (.csv, .jsonl, .parquet) with columns item, label and, with several people an item, rater; or "
@@ -30,7 +30,7 @@ FilesArgument = Annotated[
 
 
 @takes("bootstraps", "seed", store="", bootstraps=AGREEMENT_BOOTSTRAPS)
-def agree(settings: Settings, files: FilesArgument, as_json: JsonOption = False) -> None:
+def agree(settings: Settings, files: LabelFilesArgument, as_json: JsonOption = False) -> None:
     """Agreement of labels on the same items: confusion, accuracy, F1, kappa, alpha, Pearson, each with its interval.
 
     With one file, the agreement of its raters.
@@ -51,7 +51,7 @@ def agree(settings: Settings, files: FilesArgument, as_json: JsonOption = False)
 
 @takes(
     "store", "evaluate.sample", "evaluate.judge", "prompts", *PAID, "providers", "bootstraps", "seed",
-    bootstraps=AGREEMENT_BOOTSTRAPS, **EMBEDDED,
+    bootstraps=AGREEMENT_BOOTSTRAPS, **DEFAULT_JUDGE,
 )  # fmt: skip
 def votes(settings: Settings, as_json: JsonOption = False) -> None:
     """Ask a judge for left, right, tie, both bad or NA on battles; print how every judge agrees with people.
@@ -141,7 +141,7 @@ VotesArgument = Annotated[
         help="Single votes (.csv, .jsonl, .parquet): item, model_a, model_b, winner and, with several people, rater."
     ),
 ]
-AnswersOption = Annotated[
+LabelledAnswersOption = Annotated[
     list[Path] | None,
     typer.Option("--answers", help="Answer files or folders in place of the store's answers; repeatable."),
 ]
@@ -158,7 +158,7 @@ MetricOption = Annotated[
 def metrics(
     settings: Settings,
     votes: VotesArgument,
-    answers: AnswersOption = None,
+    answers: LabelledAnswersOption = None,
     references: ReferencesOption = None,
     five: VotesOption = 5,
     metric: MetricOption = None,

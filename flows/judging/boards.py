@@ -27,7 +27,7 @@ _BOARDS = ("board", "style_control")
 _TABLES = (*_BOARDS, "parsed", "bias", "style_coefficients", "fragility")
 _CAPTIONS = "captions"
 
-FilesArgument = Annotated[
+JudgementFilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         help="Judgements (.jsonl) as WildVision-Bench or Arena-Hard write them, folders of them, or with --agreement "
@@ -40,7 +40,7 @@ AnswersOption = Annotated[
         "--answers", help="Answer files or folders, for mean tokens, question ids and style control; repeatable."
     ),
 ]
-TableOption = Annotated[
+JudgeTableOption = Annotated[
     str,
     typer.Option(
         "--table",
@@ -59,10 +59,10 @@ ResampledOption = Annotated[
     Resampled, typer.Option("--resampled", help="What the bootstrap draws: whole prompts, or rows as published.")
 ]
 WeightOption = Annotated[float, typer.Option("--strong-weight", help="Votes that a strong verdict counts as.")]
-SlicesOption = Annotated[
+JudgeSlicesOption = Annotated[
     list[str] | None, typer.Option("--slice", help="Slice such as topic:Charts or category:ocr, or all; repeatable.")
 ]
-AgreementOption = Annotated[
+JudgeAgreementOption = Annotated[
     Path | None, typer.Option("--agreement", help="Print the agreement with this board, a table of ratings or scores.")
 ]
 RenamesOption = Annotated[
@@ -92,16 +92,16 @@ class _View:
 )  # fmt: skip
 def board(
     settings: Settings,
-    files: FilesArgument = None,
+    files: JudgementFilesArgument = None,
     answers: AnswersOption = None,
     as_json: JsonOption = False,
-    table: TableOption = "board",
+    table: JudgeTableOption = "board",
     no_verdict: NoVerdictOption = NoVerdict.DROP,
     orders: OrdersOption = Orders.EACH,
     resampled: ResampledOption = Resampled.PROMPTS,
     strong_weight: WeightOption = 3.0,
-    slices: SlicesOption = None,
-    agreement: AgreementOption = None,
+    slices: JudgeSlicesOption = None,
+    agreement: JudgeAgreementOption = None,
     renames: RenamesOption = None,
     draw: DrawOption = None,
     answer_version: AnswerVersionOption = None,

@@ -7,8 +7,8 @@ from flows.commands.pipeline import PAID, run_stages
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 
-VISIT = "visit"
-EMBEDDED: dict[str, Any] = {"evaluate.judge": "embedded"}
+VISIT_PROTOCOL = "visit"
+DEFAULT_JUDGE: dict[str, Any] = {"evaluate.judge": "embedded"}
 """The default of commands that ask a judge."""
 ASKED_BENCH = ("evaluate.bench", "evaluate.bench_release", "evaluate.hidden")
 
@@ -33,7 +33,7 @@ def answer(settings: Settings) -> None:
 
 @takes(
     "store", "evaluate.baseline", "evaluate.judge", "evaluate.protocol", "evaluate.models", *ASKED_BENCH,
-    "prompts", *PAID, **EMBEDDED,
+    "prompts", *PAID, **DEFAULT_JUDGE,
 )  # fmt: skip
 def compare(settings: Settings) -> None:
     """Ask a judge which answer is better, each model's or the baseline's. Verdicts that are there are not asked for.
@@ -70,7 +70,7 @@ def with_evaluate(settings: Settings, **values: object) -> Settings:
 
 def _check_visit(chosen: EvaluateSettings) -> None:
     """Raises BadInput for options that do not go with the protocol."""
-    if chosen.protocol == VISIT:
+    if chosen.protocol == VISIT_PROTOCOL:
         if chosen.bench_release is not None:
             raise BadInput("--bench-release has no captions; --protocol visit judges items of the store, leave it out")
         return

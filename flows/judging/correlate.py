@@ -24,7 +24,7 @@ TablesArgument = Annotated[
 ColumnOption = Annotated[
     list[str] | None, typer.Option("--column", help="Only this column; repeatable.", show_default="all with numbers")
 ]
-RenamesOption = Annotated[
+ScoreRenamesOption = Annotated[
     Path | None, typer.Option("--renames", help="YAML file with `name in a table: the model's name` lines.")
 ]
 SvgOption = Annotated[Path | None, typer.Option("--svg", help="Also write a heat map of Spearman x 100 to this file.")]
@@ -33,7 +33,7 @@ SvgOption = Annotated[Path | None, typer.Option("--svg", help="Also write a heat
 def correlate(
     tables: TablesArgument,
     column: ColumnOption = None,
-    renames: RenamesOption = None,
+    renames: ScoreRenamesOption = None,
     svg: SvgOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 from flows.commands.options import JsonOption, existing, takes
 from flows.commands.pipeline import PAID, run_stages
 from flows.commands.tables import note, print_rows
-from flows.judging.calls import EMBEDDED, VISIT, with_evaluate
+from flows.judging.calls import DEFAULT_JUDGE, VISIT_PROTOCOL, with_evaluate
 from schemas.benches.judging import STAND_IN, SubmissionRating
 from schemas.benches.written import SAMPLED
 from schemas.errors import BadInput
@@ -37,7 +37,7 @@ LinesOption = Annotated[
 @takes(
     "store", "evaluate.submitted_as", "evaluate.bench", "evaluate.judge", "evaluate.hidden",
     "prompts", *PAID, "seed", "cluster", required=["evaluate.submitted_as"],
-    **EMBEDDED | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT},
+    **DEFAULT_JUDGE | {"evaluate.bench": SAMPLED, "evaluate.protocol": VISIT_PROTOCOL},
 )  # fmt: skip
 def submit(
     settings: Settings,

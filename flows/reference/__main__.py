@@ -17,7 +17,7 @@ PAGES = {
     "benchmarks/README.md": measured_figures,
 }
 
-SHARE = re.compile(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]|\b(?:precision|recall)\b[^.|]{0,20}\d\.\d", re.IGNORECASE)
+SHARE_PATTERN = re.compile(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]|\b(?:precision|recall)\b[^.|]{0,20}\d\.\d", re.IGNORECASE)
 """A share with its interval, or a number behind precision or recall."""
 
 
@@ -26,7 +26,9 @@ def figures_without_material(root: Path) -> Iterator[str]:
     pages = [root / "README.md", *sorted(root.glob("docs/*.md")), *sorted(root.glob("flows/reference/*.md"))]
     for page in (*pages, *sorted(root.glob("tasks/**/*card.md"))):
         if page.relative_to(root).as_posix() not in PAGES:
-            yield from (f"{page.name}: {hit.group()}" for hit in SHARE.finditer(page.read_text(encoding="utf-8")))
+            yield from (
+                f"{page.name}: {hit.group()}" for hit in SHARE_PATTERN.finditer(page.read_text(encoding="utf-8"))
+            )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from schemas.row import Row, arrow_schema, described_columns, inner_rows
 from schemas.settings import Settings
 from schemas.tables import SIGNALS, TABLES
 from schemas.tags import TAGS
-from tasks.policy import SHIPPED
+from tasks.policy import SHIPPED_POLICIES
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
 from tasks.providers.embedded_figures import FIGURES, stated, tag_answers
@@ -77,7 +77,10 @@ def _about(row: Any) -> str:
 
 def shipped_policies() -> str:
     """A line for each policy that ships."""
-    rows = ((f"`{each.name}`", each.about, "yes" if each.publishable else "no") for each in map(load_policy, SHIPPED))
+    rows = (
+        (f"`{each.name}`", each.about, "yes" if each.publishable else "no")
+        for each in map(load_policy, SHIPPED_POLICIES)
+    )
     return table(("policy", "for", "`publishable`"), rows)
 
 

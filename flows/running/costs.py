@@ -51,7 +51,7 @@ from tasks.upkeep.standing import month_costs, month_limits, sample_store, waiti
 
 TRIED = 300
 """Documents that are screened to know what the policy drops, where it has decided nothing so far."""
-PART = "part"
+SPEND_PART = "part"
 """Value of `over_budget` with which a run spends what it may, and leaves the rest for later runs.
 
 Here such a run only goes on; `tasks/runtime/budget.py` ends it. A third value is treated in `_require_room`.
@@ -162,10 +162,10 @@ def _require_room(expected: Sequence[ExpectedCost], limits: Sequence[MonthLimit]
             place = f" at {limit.provider}" if limit.provider else ""
             room = f"of --set {limit.setting}={limit.usd_max:g} the month has ${limit.usd_left:,.4f} left"
             lines.append(f"about ${usd:,.4f}{place}, and {room}")
-    if lines and settings.over_budget != PART:
+    if lines and settings.over_budget != SPEND_PART:
         raise BudgetHeld(
             f"held before anything is sent: the run would cost {'; '.join(lines)}. Raise what is too low, or run with "
-            f"--set over_budget={PART}: it asks for what there is money for, and later runs for the rest"
+            f"--set over_budget={SPEND_PART}: it asks for what there is money for, and later runs for the rest"
         )
 
 

@@ -22,7 +22,7 @@ from prefect.states import Crashed
 from tasks.storage.keyed_ids import place_id
 from tasks.storage.tables import Store
 
-KILLED = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
+KILLED_MESSAGE = "The run's process was killed, perhaps for lack of memory. The next run continues its work."
 _AT_WORK = [StateType.RUNNING, StateType.CANCELLING]
 
 
@@ -44,7 +44,7 @@ def take_over(run_id: UUID, tags: Iterable[str], tag: str) -> None:
     others = FlowRunFilter(id=FlowRunFilterId(not_any_=[run_id]), tags=FlowRunFilterTags(all_=[tag]), state=at_work)
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_run_filter=others):
-            client.set_flow_run_state(run.id, Crashed(message=KILLED), force=True)  # of which automations tell
+            client.set_flow_run_state(run.id, Crashed(message=KILLED_MESSAGE), force=True)  # of which automations tell
             _name_killed(client, run.id)
         client.update_flow_run(run_id, tags=[*tags, tag])
 
@@ -56,4 +56,4 @@ def give_back(run_id: UUID, tags: Iterable[str]) -> None:
 
 
 def _name_killed(client: SyncPrefectClient, run_id: UUID) -> None:
-    client.set_flow_run_state(run_id, Crashed(name="Killed", message=KILLED), force=True)
+    client.set_flow_run_state(run_id, Crashed(name="Killed", message=KILLED_MESSAGE), force=True)

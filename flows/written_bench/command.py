@@ -18,14 +18,14 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 
 _FLOWS = "flows.written_bench.item_flows"
-NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
+WrittenNameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark, such as recipes-1.")]
 
 
 @opt.takes("store", "policy", "providers", "workers", policy="authored", format="bench-items")
 def collect(
     settings: Settings,
     items: Annotated[Path, typer.Argument(help="CSV, JSONL or Parquet file of items, or a sheet of VisIT-Bench.")],
-    bench: NameOption,
+    bench: WrittenNameOption,
     images: Annotated[
         Path | None,
         typer.Option("--images", help="Folder that the items' image names are in.", show_default="the folder of ITEMS"),
@@ -56,10 +56,10 @@ def take_in(
     """
     from tasks.storage.tables import Store
     from tasks.written_bench import collect as work
-    from tasks.written_bench.item_files import SHIPPED, load_families, read_items
+    from tasks.written_bench.item_files import SHIPPED_FAMILIES, load_families, read_items
 
     work.checked_bench(bench)
-    found, counts = read_items(items, load_families(families or SHIPPED)), dict[str, int]()
+    found, counts = read_items(items, load_families(families or SHIPPED_FAMILIES)), dict[str, int]()
 
     def before(settings: Settings) -> list[StageReport]:
         work.store_members(Store.open(settings.store), found, bench, validation_share)

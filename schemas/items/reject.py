@@ -127,7 +127,7 @@ class Quarantined(Row):
     """flagged: the server flagged it as child abuse; known_hash: it is on the operator's list of known hashes."""
 
 
-REQUESTS = "takedown_requests.txt"
+REQUESTS_FILE = "takedown_requests.txt"
 """File in a log folder: the conv_ids of conversations that visitors of an arena want forgotten, one a line."""
 
 

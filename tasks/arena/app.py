@@ -23,7 +23,7 @@ from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, ca
 from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.opinions import AnswerReaction
-from tasks.arena.page import ADDRESSES, SERVED, ArenaPages, Tab, answer_changes
+from tasks.arena.page import ADDRESSES, ARENA_FILES, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
@@ -31,7 +31,7 @@ from tasks.arena.uploads import Examples, Uploads
 from tasks.arena.words import LANGUAGES, check_words, page_language, page_words, speak
 from tasks.images.small import MEDIA_TYPE, thumb
 from tasks.look import POLICY
-from tasks.runtime.serving import Bounded, Message, Receive, Send, is_from_elsewhere
+from tasks.runtime.serving import AsgiMessage, Bounded, Receive, Send, is_from_elsewhere
 
 COOKIE, TERMS_COOKIE = "arena_browser", "arena_terms"
 _HEADERS = {
@@ -311,7 +311,7 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        found = SERVED.get(name)
+        found = ARENA_FILES.get(name)
         return FileResponse(found, headers={"cache-control": "max-age=3600"}) if found else Response(status_code=404)
 
     @app.get("/mine")
@@ -395,7 +395,7 @@ class PageGuard:
     ) -> None:  # fmt: skip
         self._app, self._known, self._proxied, self._cookie, self._languages = app, known, proxied, cookie, languages
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
@@ -412,7 +412,7 @@ class PageGuard:
                 token = secrets.token_urlsafe(24)
                 headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
 
-        async def answer(message: Message) -> None:
+        async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 given = message.get("headers", [])
                 known = {name for name, _ in given} - {b"set-cookie"}

@@ -18,8 +18,8 @@ from tasks.arena.opinions import AnswerReaction, TurnVote
 from tasks.providers.capabilities import ChatMessage, Thought, TokensUsed
 from tasks.runtime.thinking import THINKING_TAGS
 
-ROLES = ("user", "assistant")
-TEMPLATE = "arena"
+CHAT_ROLES = ("user", "assistant")
+CONVERSATION_TEMPLATE = "arena"
 TURNS_MAX = 50
 
 
@@ -278,11 +278,11 @@ class ArenaConversation:
         shown_count = sum(takewhile(bool, answered)) if whole else len(self.prompts)
         for number, prompt in enumerate(self.prompts[:shown_count]):
             names = [picture.name for picture in prompt.pictures]
-            messages.append([ROLES[0], [prompt.text, names] if names else prompt.text])
+            messages.append([CHAT_ROLES[0], [prompt.text, names] if names else prompt.text])
             answer = side.answers[number].text if number < len(side.answers) else None
-            messages.append([ROLES[1], answer])
+            messages.append([CHAT_ROLES[1], answer])
         return {
-            "template_name": TEMPLATE, "system_message": side.model.system, "roles": list(ROLES),
+            "template_name": CONVERSATION_TEMPLATE, "system_message": side.model.system, "roles": list(CHAT_ROLES),
             "messages": messages, "offset": 0, "conv_id": side.conv_id, "model_name": side.model.name,
             "has_csam_image": flagged,
         }  # fmt: skip
@@ -378,7 +378,7 @@ def _event_record(
 def flagged_record(conversation: ArenaConversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
     """The line of an upload that is on a list of known images; it goes to the file of flagged conversations."""
     state = conversation.state_of(side, flagged=True)
-    state["messages"] += [[ROLES[0], ["", [name]]], [ROLES[1], None]]
+    state["messages"] += [[CHAT_ROLES[0], ["", [name]]], [CHAT_ROLES[1], None]]
     return {
         "tstamp": round(now, 4), "type": RecordType.CHAT.value, "model": side.model.name, "gen_params": {},
         "start": round(now, 4), "finish": round(now, 4), "state": state, "ip": user,

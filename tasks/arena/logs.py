@@ -18,10 +18,10 @@ import orjson
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.items.conversation import RecordType, Winner
-from schemas.items.reject import REQUESTS
+from schemas.items.reject import REQUESTS_FILE
 from tasks.signals.rules.texts import markdown
 
-IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
+SERVED_IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
 _NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
 _PRIVATE = 0o600
 LoggedRecord = Mapping[str, Any]
@@ -51,7 +51,7 @@ class LogFolder:
     def prepare(self, today: date) -> None:
         """Make the folder. Raises BadInput when it cannot be written, or holds logs of a day that is still to come."""
         try:
-            (self.folder / IMAGES).mkdir(parents=True, exist_ok=True)
+            (self.folder / SERVED_IMAGES).mkdir(parents=True, exist_ok=True)
             self.check()
         except (OSError, LogsUnwritable) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -84,12 +84,12 @@ class LogFolder:
     def keep_image(self, name: str, png: bytes) -> None:
         """Store an image under its name, unless it is there."""
         with self._failing():
-            self._keep(self.folder / IMAGES / f"{name}.png", png)
+            self._keep(self.folder / SERVED_IMAGES / f"{name}.png", png)
 
     def image(self, name: str) -> bytes:
         """A kept image as PNG; empty when it is not there any more."""
         try:
-            return (self.folder / IMAGES / f"{name}.png").read_bytes()
+            return (self.folder / SERVED_IMAGES / f"{name}.png").read_bytes()
         except OSError:
             return b""
 
@@ -102,7 +102,7 @@ class LogFolder:
                     for line in stream:
                         unnamed = {name: raw for name, raw in unnamed.items() if raw not in line}
             for name in unnamed:
-                (self.folder / IMAGES / f"{name}.png").unlink(missing_ok=True)
+                (self.folder / SERVED_IMAGES / f"{name}.png").unlink(missing_ok=True)
 
     def quarantine(self, name: str, content: bytes) -> None:
         """Keep an upload that is on a list of known images, as it came, for the operator alone."""
@@ -113,7 +113,7 @@ class LogFolder:
     def ask_takedown(self, conv_ids: list[str]) -> None:
         """Add conversation ids to the list that the next ingest of this folder applies first."""
         with self._failing():
-            _append(self.folder / REQUESTS, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
+            _append(self.folder / REQUESTS_FILE, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
 
     def records(self) -> Iterator[tuple[dict[str, Any], Line]]:
         """Every whole record of earlier days and today, in order, with its place; unreadable lines are left out."""
@@ -137,7 +137,7 @@ class LogFolder:
     def forgotten(self) -> set[str]:
         """Conversation ids whose removal was asked for."""
         with suppress(OSError):
-            return set((self.folder / REQUESTS).read_text(encoding="utf-8", errors="replace").split())
+            return set((self.folder / REQUESTS_FILE).read_text(encoding="utf-8", errors="replace").split())
         return set()
 
     def _files(self) -> dict[Path, date]:
@@ -234,8 +234,8 @@ _WINNERS = {
     RecordType.TIE_VOTE: Winner.TIE,
     RecordType.BOTH_BAD_VOTE: Winner.BOTH_BAD,
 }
-VOTES = frozenset(_WINNERS)
-CHOICES = VOTES | {RecordType.UNSURE_VOTE}
+VOTE_WORDS = frozenset(_WINNERS)
+CHOICES = VOTE_WORDS | {RecordType.UNSURE_VOTE}
 """Verdicts on two answers: a vote, or that one does not know."""
 RATINGS = frozenset({RecordType.UPVOTE, RecordType.DOWNVOTE})
 
@@ -265,7 +265,7 @@ class Cast(NamedTuple):
 def cast_in(record: Mapping[str, Any]) -> Cast | None:
     """The anonymous vote of a log line; None of a line that is none, or has another shape."""
     kind, states = record.get("type"), record.get("states")
-    if not isinstance(kind, str) or kind not in VOTES or record.get("models") != ["", ""]:
+    if not isinstance(kind, str) or kind not in VOTE_WORDS or record.get("models") != ["", ""]:
         return None
     match states:
         case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)} as second]:

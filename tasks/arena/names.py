@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from schemas.asked_model import ArenaModel
 
-HIDDEN = "(name hidden)"
+HIDDEN_NAME = "(name hidden)"
 _CHARACTERS_MIN = 2
 _HELD_BACK_MAX = 1_000
 _UNSEEN = "\0"
@@ -58,7 +58,7 @@ def without_names(text: str, names: frozenset[str], done: bool) -> str:
     shown, last = [], 0
     for start, stop in found:
         if stop <= end:
-            shown += [text[_at(places, last) : _at(places, start)], HIDDEN]
+            shown += [text[_at(places, last) : _at(places, start)], HIDDEN_NAME]
             last = stop
     return "".join(shown) + text[_at(places, last) : _at(places, end)]
 

@@ -26,9 +26,9 @@ from tasks.runtime.untrusted import one_line
 
 _HERE = Path(__file__).parent
 KATEX = "katex-0.19.1.min.js"
-SERVED = LINKED | {name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")}
+ARENA_FILES = LINKED | {name: _HERE / "static" / name for name in ("arena.css", "arena.js", KATEX, "katex-LICENSE")}
 """The only files that are served as they are."""
-LETTERS = ("A", "B")
+SIDE_LETTERS = ("A", "B")
 _ACCEPTED = re.compile(r"([0-9a-f]{16})\.([a-z]{2})\.([0-9]{1,11})")
 """The cookie of a browser that accepted the terms: version, language, seconds since 1970."""
 ADDRESSES = {Mode.BATTLE: "/", Mode.SIDE_BY_SIDE: "/side-by-side", Mode.DIRECT: "/direct"}
@@ -65,7 +65,7 @@ class ArenaPages:
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
         }
         self._environment.globals |= {
-            "letters": LETTERS,
+            "letters": SIDE_LETTERS,
             "katex": KATEX,
             "fitting": lambda kind: arena.reasons.fitting(kind),
         }
@@ -282,7 +282,7 @@ def heading(conversation: ArenaConversation, side: Side, place: int) -> str:
     if conversation.mode is Mode.DIRECT:
         return side.model.name
     text = page_words()["of_model" if conversation.named else "side"]
-    return str(text).format(letter=LETTERS[place], name=side.model.name)
+    return str(text).format(letter=SIDE_LETTERS[place], name=side.model.name)
 
 
 def answer_changes(conversation: ArenaConversation, sent: dict[str, str], before: int | None) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from schemas.errors import BadInput
 from schemas.upkeep import ArenaSteering
 from tasks.leaderboard.battle_files import read_table
 
-Pair = tuple[ArenaModel, ArenaModel]
-Plan = Mapping[frozenset[str], int]
+DrawnModels = tuple[ArenaModel, ArenaModel]
+VotesOfPairs = Mapping[frozenset[str], int]
 """Names of two models -> votes."""
 FAILURES_UNTIL_DOWN = 3
 """Answers that must fail in a row."""
@@ -45,7 +45,7 @@ class Sampling:
     """Factor of the weight of a new model."""
     equal: bool = False
     """Whether models with fewer votes than the mean are drawn more often, and those with more less often."""
-    plan: Plan = field(default_factory=dict)
+    plan: VotesOfPairs = field(default_factory=dict)
     """Votes that the board needs on pairs; none without a plan."""
 
     @property
@@ -57,7 +57,7 @@ class Sampling:
 class DrawnPair(NamedTuple):
     """Two models in the order of the page, and how they were drawn."""
 
-    pair: Pair
+    pair: DrawnModels
     told: dict[str, Any]
     """For the log: `rules`, the `chance` of the pair, and of each model its `weights` and its `shares` of battles."""
 
@@ -175,7 +175,7 @@ def for_prompt(models: Sequence[ArenaModel], with_image: bool) -> list[ArenaMode
     return texts if len(texts) > 1 else drawn
 
 
-def read_plan(file: Path, models: Sequence[ArenaModel]) -> Plan:
+def read_plan(file: Path, models: Sequence[ArenaModel]) -> VotesOfPairs:
     """Planned votes on pairs of these models, summed over the rows of `curate rate --table plan --json`.
 
     Rows without models or votes count nothing, nor do those that are `too_close` for votes to tell. Raises BadInput for

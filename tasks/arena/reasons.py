@@ -44,21 +44,21 @@ def checked_texts(key: str, texts: dict[str, str]) -> dict[str, str]:
     return texts
 
 
-Texts = Annotated[dict[str, dict[str, str]], AfterValidator(_checked)]
+ReasonTexts = Annotated[dict[str, dict[str, str]], AfterValidator(_checked)]
 
 
 class ReasonsFile(Row):
     """A file of reasons (docs/logs.md): in each group, key of a reason -> language -> text."""
 
-    better: Texts = {}
+    better: ReasonTexts = {}
     """Reasons of a vote for one answer: why it is better; in the log with a plus, on the side that won."""
-    tie: Texts = {}
+    tie: ReasonTexts = {}
     """Reasons of a tie; in the log with a plus, on both sides."""
-    both_bad: Texts = {}
+    both_bad: ReasonTexts = {}
     """Reasons of a vote that both answers are bad; in the log with a minus, on both sides."""
-    good: Texts = {}
+    good: ReasonTexts = {}
     """Reasons to like an answer; in the log with a plus."""
-    bad: Texts = {}
+    bad: ReasonTexts = {}
     """Reasons to dislike an answer; in the log with a minus."""
 
 

@@ -42,7 +42,7 @@ from tasks.arena.starters import Starters, read_starters
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
-KEPT_SECONDS = 240.0
+ROUND_KEPT_SECONDS = 240.0
 """How long a conversation stays in memory after its visitor did something last; then it is read from the log."""
 
 
@@ -103,7 +103,7 @@ class Arena:
         conversation.used = time.monotonic()
         return self._open_now.setdefault(number, conversation)
 
-    def tidy(self, seconds: float = KEPT_SECONDS) -> None:
+    def tidy(self, seconds: float = ROUND_KEPT_SECONDS) -> None:
         """Let conversations go that nobody used for so long; the log has them."""
         before = time.monotonic() - seconds
         for number, conversation in list(self._open_now.items()):

@@ -18,7 +18,7 @@ from tasks.arena.conversations import Picture
 from tasks.arena.entrance import Admission, KnownImage, Refused
 from tasks.arena.guards.requests import PerMinute
 
-KEPT_SECONDS = 3600.0
+UPLOAD_KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""
 WAITING_BYTES_MAX = 256 * 1024 * 1024
 _WAITING_OF_ONE_MAX = 40
@@ -105,14 +105,14 @@ class Uploads:
         """Let go what waits too long."""
         with self._lock:
             now = self._clock()
-            for name in [name for name, upload in self._waiting.items() if now - upload.at >= KEPT_SECONDS]:
+            for name in [name for name, upload in self._waiting.items() if now - upload.at >= UPLOAD_KEPT_SECONDS]:
                 self._remove(name)
 
     def _remove(self, name: str) -> None:
         self._bytes -= self._waiting.pop(name).size
 
 
-Listed = tuple[str, Path]
+CollectionFile = tuple[str, Path]
 """Path in the collection's index, and the file."""
 _IN_MEMORY = 64
 _TRIES = 5
@@ -126,7 +126,7 @@ class Examples:
     """
 
     def __init__(
-        self, admission: Admission, kinds: Mapping[str, Sequence[Listed]], rng: Random, as_presets: bool = True
+        self, admission: Admission, kinds: Mapping[str, Sequence[CollectionFile]], rng: Random, as_presets: bool = True
     ) -> None:
         self.kinds, self._rng = kinds, rng
 

@@ -16,7 +16,7 @@ from tasks.storage.tables import Store
 
 _HIDDEN_SEED = 0
 """Fixed, so that the hidden split does not depend on the seed of a run."""
-HIDDEN = "hidden-"
+HIDDEN_PREFIX = "hidden-"
 """Start of the name of a draw whose prompts, answers and verdicts never leave the store."""
 
 
@@ -160,7 +160,7 @@ def draw_name(drawn: pl.DataFrame, hidden: bool) -> str:
     """Name of a draw: a hash of its prompts."""
     ids = drawn.select("question_id", "document_id").sort("question_id")
     name = combined_id("draw", (name for row in ids.iter_rows() for name in row))[:12]
-    return f"{HIDDEN if hidden else ''}{name}"
+    return f"{HIDDEN_PREFIX if hidden else ''}{name}"
 
 
 def _public(store: Store, kept: pl.DataFrame) -> pl.DataFrame:

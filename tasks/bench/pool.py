@@ -14,11 +14,11 @@ from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
 from tasks.runtime.arrays import RowNumbers, Vectors
-from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.documents import DOCUMENTS_AT_ONCE
 from tasks.storage.queries.signals import Versions, on_disk, signal_values, unload
 from tasks.storage.tables import Store
 
-CRITERIA = "criteria"
+CRITERIA_SIGNAL = "criteria"
 """Signal with a bool column for each of BenchBuilder's seven criteria (Li et al. 2024, "From crowdsourced data to
 high-quality benchmarks"): whether the prompt meets it; null where undecided."""
 
@@ -95,14 +95,16 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
     """
     if quality_weight == 0 or prompts.is_empty():
         return {}
-    names = list(SIGNALS[CRITERIA].model_fields)
-    known = signal_values(store, CRITERIA, versions.get(CRITERIA, ""), names, prompts["document_id"].to_list())
+    names = list(SIGNALS[CRITERIA_SIGNAL].model_fields)
+    known = signal_values(
+        store, CRITERIA_SIGNAL, versions.get(CRITERIA_SIGNAL, ""), names, prompts["document_id"].to_list()
+    )
     met = known.filter(pl.any_horizontal(pl.col(names).is_not_null())).select(
         "content_id", criteria_met=pl.sum_horizontal(pl.col(names).cast(pl.Int64))
     )
     if met.is_empty():
         raise BadInput(
-            f"bench.quality_weight {quality_weight}: no prompt has the signal {CRITERIA!r}; "
+            f"bench.quality_weight {quality_weight}: no prompt has the signal {CRITERIA_SIGNAL!r}; "
             "measure it (see `curate doctor`), or set the weight to 0"
         )
     counts = dict(met.iter_rows())
@@ -110,14 +112,14 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
     return {asked: float(1 + counts.get(document, 0)) ** quality_weight for asked, document in both}
 
 
-Labels = npt.NDArray[np.int64]
+TopicNumbers = npt.NDArray[np.int64]
 RANDOM_SAMPLES = 100
 POOL_MAX = 2000
 """Most prompts of the pool that distances are measured to; a random sample of larger pools."""
 
 
 def measures(
-    topics: Labels, vectors_of: Callable[[RowNumbers], Vectors], drawn: RowNumbers, seed: int
+    topics: TopicNumbers, vectors_of: Callable[[RowNumbers], Vectors], drawn: RowNumbers, seed: int
 ) -> list[BenchMeasure]:
     """Every measure of the benchmark and of random samples of the pool; empty when nothing was drawn.
 
@@ -142,15 +144,15 @@ def measures(
 
 
 def _measure(
-    topics: Labels, known: RowNumbers, vectors: Vectors, others: RowNumbers
+    topics: TopicNumbers, known: RowNumbers, vectors: Vectors, others: RowNumbers
 ) -> Callable[[RowNumbers], dict[str, float]]:
     """Function that gives every measure of some rows; `vectors` belong to the rows `known`, which are sorted."""
     count = int(topics.max()) + 1
     pool = np.bincount(topics, minlength=count) / len(topics)
     even = (pool > 0) / (pool > 0).sum()
     of_pool, cosines = vectors[np.searchsorted(known, others)], on_disk(len(known), len(others))
-    for start in range(0, len(known), PIECE):
-        cosines[start : start + PIECE] = vectors[start : start + PIECE] @ of_pool.T
+    for start in range(0, len(known), DOCUMENTS_AT_ONCE):
+        cosines[start : start + DOCUMENTS_AT_ONCE] = vectors[start : start + DOCUMENTS_AT_ONCE] @ of_pool.T
         unload(vectors)
         unload(cosines)
     among_pool = float(_distance(cosines[np.searchsorted(known, others)]).mean())

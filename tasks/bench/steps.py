@@ -40,7 +40,7 @@ from tasks.storage.queries.released import days, require_redactions
 from tasks.storage.queries.signals import Versions, signal_facts, versions_in_use
 from tasks.storage.tables import Store, frame_of
 
-SIZE = 500
+BENCH_SIZE = 500
 """VisionArena-Bench has 500 prompts."""
 _COMPACT = {
     "prompt_id": number_of(pl.col("prompt_id")),
@@ -52,7 +52,7 @@ _COMPACT = {
 """Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
 NAMED_MAX = 5
 """Pictures of known benchmarks that a run names because they cannot be read; others are counted."""
-SHARE = 5
+BENCH_ONE_IN = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
 """A prompt that holds this share of an earlier one's runs of four words repeats it."""
@@ -118,7 +118,7 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     if bench.per_user_max is not None:
         pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed, stay))
     before = pool.prompts
-    asked = min(SIZE, before.height // SHARE) if bench.size is None else bench.size
+    asked = min(BENCH_SIZE, before.height // BENCH_ONE_IN) if bench.size is None else bench.size
     seats = proportional_quotas if bench.seats == "proportional" else quotas
     weights = draw_weights(store, before, versions, bench.quality_weight)
     if earlier:

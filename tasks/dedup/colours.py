@@ -21,7 +21,7 @@ COLOURED_MIN = 4.0
 COLOURED_SHARE_MIN = 0.5
 """Share of coloured cells from which a picture can be told to have faded. In a drawing with one coloured thing, the
 thing itself may have been painted grey."""
-PAIRS_AT_ONCE = 4_096
+THUMBNAIL_PAIRS_AT_ONCE = 4_096
 """Pairs whose thumbnails are in memory at once."""
 
 
@@ -39,8 +39,8 @@ def colour_distances(chromas: Chromas, i: PictureNumbers, j: PictureNumbers) -> 
     none by 120 or 180 (benchmarks.duplicates_quality).
     """
     distances = np.empty(len(i), np.float32)
-    for start in range(0, len(i), PAIRS_AT_ONCE):
-        pairs = slice(start, start + PAIRS_AT_ONCE)
+    for start in range(0, len(i), THUMBNAIL_PAIRS_AT_ONCE):
+        pairs = slice(start, start + THUMBNAIL_PAIRS_AT_ONCE)
         distances[pairs] = _distances(chromas[i[pairs]], chromas[j[pairs]])
     return distances
 

@@ -22,7 +22,7 @@ from tasks.storage.tables import frame_schema
 Greys = npt.NDArray[np.uint8]
 """uint8 (64, 64): the grey thumbnail of a picture."""
 
-THUMBNAIL_SIDE = 64
+KNOWN_THUMBNAIL_SIDE = 64
 BOUNDS = KnownBounds()
 """The bounds in force."""
 _STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 60, 1e-4)

@@ -20,7 +20,7 @@ from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
+LOOSE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
 """Image formats that cannot be read: such files are reported as rejected unless their content has a format above."""
 _COMPARED = dict.fromkeys(("image_id", "phash", "pdq", "grey", "chroma"), pl.String)
@@ -64,7 +64,9 @@ def loose_duplicates(
     folder: Path, providers: Providers, workers: int, semantic: SemanticImages | None = None
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the images below `folder`; semantic pairs too when a radius is given."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
+    files = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in LOOSE_SUFFIXES | UNREAD and path.is_file()
+    )
     measure = partial(_measured, providers=providers if semantic else None)
     names: dict[str, list[str]] = {}
     seen: dict[str, MeasuredFile] = {}

@@ -40,7 +40,7 @@ Close = tuple[RowNumbers, RowNumbers, Vectors]
 """int64 (pairs,) rows of one matrix, int64 (pairs,) rows of the other, and their cosines, float32 (pairs,)."""
 
 CPU = "cpu"
-SIDE = 2048
+PRODUCT_SIDE = 2048
 """Rows and columns of one product; on a card four times as many."""
 SURE_AT_ONCE = 4096
 PRODUCT_ERROR = 4e-3
@@ -48,7 +48,7 @@ PRODUCT_ERROR = 4e-3
 
 GREY_PIXELS = 32 * 32
 PDQ_BITS = 256
-PAIRS_AT_ONCE = 16_384
+COSINES_AT_ONCE = 16_384
 FLAT_SPREAD_MAX = 1.0
 """Grey levels. An image with a lower standard deviation counts as one flat colour."""
 FLAT_STEP_MAX = 4.0
@@ -114,8 +114,8 @@ def _recoloured(pairs: pl.DataFrame, colours: pl.DataFrame, radius: NearImages) 
 def _distances(hashes: npt.NDArray[np.uint64], i: RowNumbers, j: RowNumbers) -> RowNumbers:
     """Bits by which rows i and j of uint64 (n, words) differ, int64 (pairs,)."""
     found = np.empty(len(i), np.int64)
-    for start in range(0, len(i), PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
+    for start in range(0, len(i), COSINES_AT_ONCE):
+        part = slice(start, start + COSINES_AT_ONCE)
         found[part] = np.bitwise_count(hashes[i[part]] ^ hashes[j[part]]).sum(axis=1, dtype=np.int64)
     return found
 
@@ -128,14 +128,14 @@ def grey_correlations(pixels: npt.NDArray[np.uint8], i: RowNumbers, j: RowNumber
     mean = pixels.mean(axis=1, dtype=np.float32)
     spread = pixels.std(axis=1, dtype=np.float32)
     found = np.empty(len(i), np.float32)
-    for start in range(0, len(i), PAIRS_AT_ONCE):
-        a, b = i[start : start + PAIRS_AT_ONCE], j[start : start + PAIRS_AT_ONCE]
+    for start in range(0, len(i), COSINES_AT_ONCE):
+        a, b = i[start : start + COSINES_AT_ONCE], j[start : start + COSINES_AT_ONCE]
         products = np.einsum("np,np->n", pixels[a] - mean[a][:, None], pixels[b] - mean[b][:, None]) / pixels.shape[1]
         varied = np.minimum(spread[a], spread[b]) >= FLAT_SPREAD_MAX
         flat = np.maximum(spread[a], spread[b]) < FLAT_SPREAD_MAX
         alike = flat & (abs(mean[a] - mean[b]) <= FLAT_STEP_MAX)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found[start : start + PAIRS_AT_ONCE] = np.where(varied, products / (spread[a] * spread[b]), alike)
+            found[start : start + COSINES_AT_ONCE] = np.where(varied, products / (spread[a] * spread[b]), alike)
     return found
 
 
@@ -288,7 +288,7 @@ def close_rows(a: Vectors, b: Vectors, cosine_min: float, device: str = CPU) -> 
 
 def _close(a: Vectors, b: Vectors, cosine_min: float, device: str, once: bool) -> Close:
     """The pairs of `close_rows`; `once` leaves out products below the diagonal."""
-    side, least = SIDE if device == CPU else 4 * SIDE, cosine_min - PRODUCT_ERROR
+    side, least = PRODUCT_SIDE if device == CPU else 4 * PRODUCT_SIDE, cosine_min - PRODUCT_ERROR
     left = _on_device(a, device)
     right = left if a is b else _on_device(b, device)
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]

@@ -22,13 +22,13 @@ from tasks.storage.tables import Store, frame_schema
 GRAM = 5
 """Characters of an n-gram. Shorter ones occur in almost every text."""
 PERMUTATIONS, SEED = 128, 1
-RECALL_MIN = 0.999
+CANDIDATE_RECALL_MIN = 0.999
 """Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
 """How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
 SETS_KEPT = 1_000
 """Number of n-gram sets that are cached."""
-PIECE = 2_048
+SIGNED_AT_ONCE = 2_048
 """Texts, or pairs of them, whose signatures are in memory at a time."""
 GROUP_MAX = 16
 """Prompts with an equal band up to which each pair of them is estimated before texts are read."""
@@ -40,7 +40,7 @@ _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 Signatures = npt.NDArray[np.uint32]
-Texts = Callable[[RowNumbers], Iterable[pl.DataFrame]]
+PromptTexts = Callable[[RowNumbers], Iterable[pl.DataFrame]]
 """Rows, from 0 -> `row` and `text` of each, some at a time."""
 
 
@@ -81,7 +81,7 @@ def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[RowNumbers, npt.ND
     return near_rows(lambda some: [rows[some]], len(texts), jaccard_min)
 
 
-def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
+def near_rows(texts: PromptTexts, count: int, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
     """The row of the representative that each text is matched to, -1 for none, and their Jaccard index.
 
     Earlier rows become representatives first. A text without letters and digits is never matched.
@@ -101,7 +101,7 @@ def near_rows(texts: Texts, count: int, jaccard_min: float) -> tuple[RowNumbers,
             matches[row], jaccards[row] = likely.rows[-negative], jaccard
         else:
             likely.add(place)
-        if place % PIECE == 0:
+        if place % SIGNED_AT_ONCE == 0:
             likely.unload()
     return matches, jaccards
 
@@ -113,7 +113,7 @@ class _Likely:
     """
 
     def __init__(
-        self, texts: Texts, rows: RowNumbers, sizes: RowNumbers, signatures: Signatures, hashes: Signatures
+        self, texts: PromptTexts, rows: RowNumbers, sizes: RowNumbers, signatures: Signatures, hashes: Signatures
     ) -> None:
         """`sizes`: bytes of padded texts; `signatures` (n, PERMUTATIONS) and `hashes` (bands, n) are of all rows."""
         self.rows, self._signatures, self._bands = rows, signatures, np.arange(len(hashes))
@@ -164,7 +164,7 @@ def _numbers(rows: int, columns: int) -> Signatures:
     return np.asarray(on_disk(rows, columns)).view(np.uint32)
 
 
-def _likely(texts: Texts, count: int, bands: int, estimate_min: float) -> _Likely:
+def _likely(texts: PromptTexts, count: int, bands: int, estimate_min: float) -> _Likely:
     """Rows with a candidate that is likely enough; no other can be matched.
 
     Signatures of all, and hashes of their bands, are in temporary files.
@@ -173,7 +173,7 @@ def _likely(texts: Texts, count: int, bands: int, estimate_min: float) -> _Likel
     sizes, likely = np.zeros(count, np.int64), np.zeros(count, bool)
     for some in texts(np.arange(count)):
         told = some.with_columns(_padded(some["text"])).filter(pl.col("text") != "")
-        for piece in told.iter_slices(PIECE):
+        for piece in told.iter_slices(SIGNED_AT_ONCE):
             rows = piece["row"].to_numpy()
             made = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
             sizes[rows], signatures[rows] = piece["text"].str.len_bytes().to_numpy(), np.array(made, np.uint32)
@@ -203,8 +203,8 @@ def _sharing(
     rows, group = rows[order], group[order]
     for step in range(1, int(min(GROUP_MAX, sizes.max(initial=1)))):
         pairs = np.flatnonzero(group[step:] == group[:-step])
-        for start in range(0, len(pairs), PIECE):
-            one, other = rows[pairs[start : start + PIECE]], rows[pairs[start : start + PIECE] + step]
+        for start in range(0, len(pairs), SIGNED_AT_ONCE):
+            one, other = rows[pairs[start : start + SIGNED_AT_ONCE]], rows[pairs[start : start + SIGNED_AT_ONCE] + step]
             new = ~(likely[one] & likely[other])
             yield one[new], other[new]
 
@@ -221,7 +221,7 @@ def _band_hashes(signatures: Signatures, bands: int) -> Signatures:
 def _bands(jaccard_min: float) -> int:
     """The fewest bands of the signature that make a pair at the limit a candidate with probability RECALL_MIN."""
     for bands in (1, 2, 4, 8, 16, 32, 64):
-        if 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= RECALL_MIN:
+        if 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= CANDIDATE_RECALL_MIN:
             return bands
     return PERMUTATIONS
 

@@ -28,7 +28,7 @@ from tasks.providers.capabilities import ChatMessage
 from tasks.storage.queries.released import kept_conversations
 from tasks.storage.tables import Store
 
-EXAMPLES = 24
+EXAMPLE_IMAGES = 24
 _WORDS_A_SECOND = 40.0
 _UNKNOWN = (
     "I was drawn for a demo and know its example images only. Choose one of them and ask me about it.",
@@ -123,7 +123,7 @@ def draw_examples(folder: Path, seed: int) -> dict[str, Example]:
     new = not (folder / "presets.json").is_file()
     presets = PresetFolder(folder) if new else None
     found = {}
-    for number in range(EXAMPLES):
+    for number in range(EXAMPLE_IMAGES):
         topic = drawn[number % len(drawn)]
         family = rng.choice([family for family in topics()[topic].families if family in FAMILIES])
         drawing = FAMILIES[family](chance(seed, family, number))

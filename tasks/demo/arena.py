@@ -9,7 +9,7 @@ from schemas.errors import BadInput
 from tasks.demo.images import ImageFolder, PresetFolder, image_pool
 from tasks.demo.problems import PLANTERS
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, LogLine, LogWriter, Moment, log_days, models
-from tasks.demo.traffic import Crowd, Scene, Stage, anonymous_battle, direct_chat
+from tasks.demo.traffic import Crowd, PlayedScene, Stage, anonymous_battle, direct_chat
 from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
@@ -49,7 +49,7 @@ def generate_arena(
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
     planned = {day: [*found.get(day, [])] for day in days}
-    scenes: dict[Scene, int] = {direct_chat: conversations, anonymous_battle: battles}
+    scenes: dict[PlayedScene, int] = {direct_chat: conversations, anonymous_battle: battles}
     for scene, total in scenes.items():
         for day, count in zip(days, _split(total, days), strict=True):
             planned[day] += [scene] * count
@@ -61,10 +61,10 @@ def generate_arena(
     writer.close()
 
 
-def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:
+def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[PlayedScene]]:
     """Day -> scenes of the problems planted on it; each problem gets a random day on which it can happen."""
     rounds = 1 + max(0, int(math.log10(max(1, conversations) / ONE_ROUND)))
-    found: dict[LogDay, list[Scene]] = {}
+    found: dict[LogDay, list[PlayedScene]] = {}
     for kind, plant in PLANTERS.items():
         for number in range(rounds):
             rng = chance(seed, kind, number)
@@ -82,7 +82,7 @@ def _split(total: int, days: Sequence[LogDay]) -> list[int]:
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _lines(stage: Stage, day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
+def _lines(stage: Stage, day: LogDay, scenes: list[PlayedScene], rng: Random, advance: Advance) -> Iterator[LogLine]:
     """The log lines of the scenes of a day, in random order."""
     rng.shuffle(scenes)
     for number, scene in enumerate(scenes):

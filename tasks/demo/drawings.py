@@ -13,7 +13,7 @@ import PIL.ImageFilter
 import PIL.ImageOps
 
 from tasks.demo.words import load, things
-from tasks.drawing.canvas import GREY, INK, WHITE, Canvas, DrawnImage, shade
+from tasks.drawing.canvas import CANVAS_GREY, CANVAS_INK, WHITE, Canvas, DrawnImage, shade
 
 _BOARDS = [(30, 90, 190), (20, 120, 70), (200, 140, 20), (190, 30, 40)]
 """Colours of signs."""
@@ -32,7 +32,7 @@ def bar_chart(rng: Random) -> DrawnImage:
         x, top = 20 + step * index, bottom - (canvas.height - 130) * value / 100
         canvas.draw.rectangle((x, top, x + size, bottom), fill=colour)
         canvas.text((x + size / 2, bottom + 6), label, 12, width=step, anchor="mt")
-        canvas.text((x + size / 2, top - 4), str(value), 12, GREY, anchor="mb")
+        canvas.text((x + size / 2, top - 4), str(value), 12, CANVAS_GREY, anchor="mb")
     high, low = max(bars, key=bars.__getitem__), min(bars, key=bars.__getitem__)
     facts = {"highest": high, "highest_value": str(bars[high]), "lowest": low, "lowest_value": str(bars[low])}
     return DrawnImage(canvas.image, {"what": "bar chart", "title": title} | facts)
@@ -44,10 +44,10 @@ def flow_chart(rng: Random) -> DrawnImage:
     steps = rng.sample(things("steps"), rng.randint(3, 7))
     high, colours = (canvas.height - 40) / len(steps), canvas.colours(4)
     places = [(rng.uniform(0.3, 0.7) * canvas.width, 40 + high * (row + 0.5)) for row in range(len(steps))]
-    canvas.draw.line(places, fill=INK, width=rng.randint(2, 4))
+    canvas.draw.line(places, fill=CANVAS_INK, width=rng.randint(2, 4))
     for (x, y), step in zip(places, steps, strict=True):
         box = (x - canvas.width * 0.28, y - high * 0.32, x + canvas.width * 0.28, y + high * 0.32)
-        canvas.draw.rounded_rectangle(box, rng.choice([0, high * 0.1, high * 0.3]), rng.choice(colours), INK, 2)
+        canvas.draw.rounded_rectangle(box, rng.choice([0, high * 0.1, high * 0.3]), rng.choice(colours), CANVAS_INK, 2)
         canvas.text((x, y), step, 14, width=canvas.width * 0.5, anchor="mm")
     canvas.text((rng.randint(10, 40), 8), title, 18, width=canvas.width - 50)
     return DrawnImage(canvas.image, {"what": "flow chart", "title": title, "first": steps[0], "last": steps[-1]})
@@ -61,7 +61,7 @@ def right_triangle(rng: Random) -> DrawnImage:
     wide, high = rng.choice([-1, 1]) * a * scale, rng.choice([-1, 1]) * b * scale
     x, y = (canvas.width - wide) / 2, (canvas.height - high) / 2
     fill = rng.choice([None, *canvas.colours(3)])
-    canvas.draw.polygon([(x, y), (x + wide, y), (x, y + high)], fill=fill, outline=INK, width=rng.randint(2, 4))
+    canvas.draw.polygon([(x, y), (x + wide, y), (x, y + high)], fill=fill, outline=CANVAS_INK, width=rng.randint(2, 4))
     for at, side in (((0.5, -0.06), f"{a} cm"), ((-0.12, 0.5), f"{b} cm"), ((0.58, 0.55), "x")):
         canvas.text((x + wide * at[0], y + high * at[1]), side, 17, anchor="mm")
     canvas.text((12, rng.choice([8, canvas.height - 24])), f"{rng.randint(1, 30)}. Find the hypotenuse x.", 17)
@@ -79,12 +79,12 @@ def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> D
     canvas.font = rng.choice(["mono", "plain"])
     day, total = f"{rng.randint(1, 28):02}.{rng.randint(1, 12):02}.{rng.randint(2018, 2024)}", sum(bought.values())
     canvas.text((width / 2, 20), shop, 19, width=width - 30, anchor="mt")
-    canvas.text((width / 2, 48), day, 14, GREY, anchor="mt")
+    canvas.text((width / 2, 48), day, 14, CANVAS_GREY, anchor="mt")
     for index, (name, price) in enumerate(bought.items()):
         canvas.text((14, 78 + 24 * index), name[:16], 14)
         canvas.text((width - 14, 78 + 24 * index), f"{price:.2f}", 14, anchor="ra")
     end = 82 + 24 * len(bought)
-    canvas.draw.line([(14, end), (width - 14, end)], fill=INK, width=2)
+    canvas.draw.line([(14, end), (width - 14, end)], fill=CANVAS_INK, width=2)
     canvas.text((14, end + 8), "TOTAL", 17)
     canvas.text((width - 14, end + 8), f"{total:.2f}", 17, anchor="ra")
     item = max(bought, key=bought.__getitem__)
@@ -112,7 +112,7 @@ def street_sign(rng: Random) -> DrawnImage:
     canvas, sign = Canvas.any_size(rng, shade(rng.uniform(0.5, 0.62), 0.3, 0.9)), rng.choice(load("signs"))
     ground, middle = canvas.height * rng.uniform(0.6, 0.85), canvas.width * rng.uniform(0.4, 0.6)
     canvas.draw.rectangle((0, ground, canvas.width, canvas.height), fill=shade(rng.uniform(0.05, 0.35), 0.4, 0.6))
-    canvas.draw.rectangle((middle - 6, 30, middle + 6, canvas.height), fill=GREY)
+    canvas.draw.rectangle((middle - 6, 30, middle + 6, canvas.height), fill=CANVAS_GREY)
     half, top, colour = canvas.width * rng.uniform(0.3, 0.38), rng.uniform(10, ground * 0.4), rng.choice(_BOARDS)
     lines = _wrapped(canvas, sign["text"], 30, 2 * half - 20)
     box = (middle - half, top, middle + half, top + 24 + 36 * len(lines))
@@ -126,7 +126,7 @@ def dashboard(rng: Random) -> DrawnImage:
     """A window with cards of figures and little charts."""
     dark, columns, rows = rng.random() < 0.35, rng.randint(1, 3), rng.randint(1, 3)
     canvas, app = Canvas.any_size(rng, (32, 34, 40) if dark else None), rng.choice(things("apps"))
-    bar, ink = rng.randint(22, 44), WHITE if dark else INK
+    bar, ink = rng.randint(22, 44), WHITE if dark else CANVAS_INK
     canvas.draw.rectangle((0, 0, canvas.width, bar), fill=shade(canvas.hue, 0.6, 0.6))
     canvas.text((12, bar / 2), app, 15, WHITE, anchor="lm")
     names = rng.sample(things("measures"), columns * rows)
@@ -149,7 +149,7 @@ def code_editor(rng: Random) -> DrawnImage:
     colours = [shade(canvas.hue + index / 5, 0.45 if dark else 0.9, 0.95 if dark else 0.55) for index in range(5)]
     top, pace = rng.randint(8, 50), rng.randint(18, 24)
     for index, line in enumerate(sample["code"].rstrip().splitlines()):
-        canvas.text((8, top + pace * index), str(index + 1), 14, GREY, font="mono")
+        canvas.text((8, top + pace * index), str(index + 1), 14, CANVAS_GREY, font="mono")
         canvas.text((38, top + pace * index), line, 14, rng.choice(colours), canvas.width - 46, font="mono")
     facts = {name: sample[name] for name in ("language", "function", "bug")}
     return DrawnImage(canvas.image, {"what": "screenshot of code", **facts})
@@ -201,8 +201,8 @@ def fish(rng: Random) -> DrawnImage:
         (x, y), size, way = canvas.place(65), rng.uniform(26, 80), rng.choice([-1, 1])
         colour, end = shade(rng.random(), 0.8, rng.uniform(0.5, 1.0)), x - way * size * 1.5
         canvas.draw.polygon([(x - way * size * 0.8, y), (end, y - size * 0.5), (end, y + size * 0.5)], fill=colour)
-        canvas.disc(x, y, size, colour, outline=INK, flat=rng.uniform(0.35, 0.7))
-        canvas.disc(x + way * size * 0.6, y - 4, 5, WHITE, outline=INK)
+        canvas.disc(x, y, size, colour, outline=CANVAS_INK, flat=rng.uniform(0.35, 0.7))
+        canvas.disc(x + way * size * 0.6, y - 4, 5, WHITE, outline=CANVAS_INK)
     return DrawnImage(canvas.image, {"what": "drawing of a fish", "animal": "fish"})
 
 
@@ -269,7 +269,7 @@ def meme(rng: Random) -> DrawnImage:
     inner = rng.choice([fish, landscape, shards])(rng).image
     joke = rng.choice(load("jokes"))
     canvas = Canvas(rng, inner.width, min(512, inner.height + 90), (16, 16, 18) if rng.random() < 0.6 else WHITE)
-    wide, high, ink = canvas.width, canvas.height, WHITE if sum(canvas.paper) < 200 else INK
+    wide, high, ink = canvas.width, canvas.height, WHITE if sum(canvas.paper) < 200 else CANVAS_INK
     canvas.image.paste(inner, (0, 45))
     canvas.draw.rectangle((0, high - 45, wide, high), fill=canvas.paper)
     canvas.text((wide / 2, 10), joke["first"].upper(), 24, ink, wide - 20, font="bold", anchor="mt")

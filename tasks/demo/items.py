@@ -16,9 +16,9 @@ from tasks.storage.content_id import combined_id, text_id
 
 BENCH = "drawn"
 """Name of the benchmark."""
-MODELS = {"sable-1": 0.9, "tern-1": 0.6, "wren-1": 0.25}
+INVENTED_MODELS = {"sable-1": 0.9, "tern-1": 0.6, "wren-1": 0.25}
 """Invented model -> share of items that it answers rightly."""
-CARELESS = "dan"
+CARELESS_RATER = "dan"
 _RATERS = {"ann": 0.0, "bea": 0.0, "cat": 0.05}
 """Rater -> share of findings that are slips. Beside them, `dan` calls everything correct."""
 _THIN_EVERY, _WRONG_EVERY, _KNOWN_EVERY, _PAIR_EVERY = 12, 6, 10, 10
@@ -113,13 +113,13 @@ def _rated(item: DemoItem, seed: int) -> Iterable[dict[str, str]]:
         slip = chance(seed, "rater", rater, item.key).random() < slips
         correct = bool(item.fault) if slip else not item.fault
         yield own | {"rater": rater, "correct": "yes" if correct else "no", "fault": "" if correct else item.fault}
-    yield own | {"rater": CARELESS, "correct": "yes", "fault": ""}
+    yield own | {"rater": CARELESS_RATER, "correct": "yes", "fault": ""}
 
 
 def _write_answers(folder: Path, items: Sequence[DemoItem], seed: int) -> None:
     """`<model>.jsonl` with question_id, model and text; a wrong answer is right for another item."""
     folder.mkdir(exist_ok=True)
-    for model, share in MODELS.items():
+    for model, share in INVENTED_MODELS.items():
         lines = []
         for number, item in enumerate(items):
             right = chance(seed, "answers", model, item.key).random() < share

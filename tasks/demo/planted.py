@@ -19,10 +19,10 @@ from tasks.demo.planted_evidence import Evidence, read_facts
 from tasks.demo.records import PlantedFact
 from tasks.storage.tables import Store
 
-Check = Callable[[Evidence, PlantedFact], bool]
-Verdict = tuple[int, list[str]]
+FactCheck = Callable[[Evidence, PlantedFact], bool]
+PlantedVerdict = tuple[int, list[str]]
 """Number of planted problems, and the ids of the missed ones."""
-Judge = Callable[[Evidence, Sequence[PlantedFact]], Verdict]
+PlantedJudge = Callable[[Evidence, Sequence[PlantedFact]], PlantedVerdict]
 
 
 def score_planted(expected: Path, store: Store) -> list[PlantedScore]:
@@ -51,12 +51,12 @@ def _fact_id(fact: PlantedFact) -> str:
     return f"{fact['file']}:{fact.get('line') or fact['sha256'][:12]}" if "file" in fact else str(fact["kind"])
 
 
-def _each(check: Check) -> Judge:
+def _each(check: FactCheck) -> PlantedJudge:
     """A judge that applies `check` to each fact."""
     return lambda evidence, facts: (len(facts), [_fact_id(fact) for fact in facts if not check(evidence, fact)])
 
 
-def _removed(*reasons: str) -> Judge:
+def _removed(*reasons: str) -> PlantedJudge:
     """A judge that expects items not to be released, or to be tagged with one of the reasons."""
     return _each(lambda evidence, fact: evidence.removed(fact, *reasons))
 
@@ -110,7 +110,7 @@ def _without_image(evidence: Evidence, fact: PlantedFact) -> bool:
     return bool(rows) and not rows[0]["image_ids"] and evidence.kept(fact)
 
 
-def _one_of_each_group(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
+def _one_of_each_group(evidence: Evidence, facts: Sequence[PlantedFact]) -> PlantedVerdict:
     """At most one member of every group is released; the others count as planted."""
     missed: list[str] = []
     groups = _groups(facts)
@@ -119,7 +119,7 @@ def _one_of_each_group(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verd
     return len(facts) - len(groups), missed
 
 
-def _versions_recognised(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
+def _versions_recognised(evidence: Evidence, facts: Sequence[PlantedFact]) -> PlantedVerdict:
     """Every version of an image is matched with its original; originals do not count."""
     originals = {fact["group"]: fact for fact in facts if fact["variant"] == "original"}
     versions = [fact for fact in facts if fact["variant"] != "original"]
@@ -131,7 +131,7 @@ def _versions_recognised(evidence: Evidence, facts: Sequence[PlantedFact]) -> Ve
     return len(versions), [f"{_fact_id(fact)} ({fact['variant']})" for fact in versions if not found(fact)]
 
 
-def _look_alikes_survive(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
+def _look_alikes_survive(evidence: Evidence, facts: Sequence[PlantedFact]) -> PlantedVerdict:
     """Every member of a group is released, and no two are matched as near-duplicates."""
     missed = []
     for members in _groups(facts):
@@ -142,7 +142,7 @@ def _look_alikes_survive(evidence: Evidence, facts: Sequence[PlantedFact]) -> Ve
     return len(facts), missed
 
 
-def _only_riggers_named(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
+def _only_riggers_named(evidence: Evidence, facts: Sequence[PlantedFact]) -> PlantedVerdict:
     """Every rigging voter is a suspect for the right model, and nobody else is. Counts nothing before the suspects."""
     named = evidence.suspects()
     if named is None:
@@ -152,7 +152,7 @@ def _only_riggers_named(evidence: Evidence, facts: Sequence[PlantedFact]) -> Ver
     return len(facts), [*missed, *sorted(f"{judge} (honest)" for judge in named.keys() - planted.keys())]
 
 
-def _order_recovered(evidence: Evidence, facts: Sequence[PlantedFact]) -> Verdict:
+def _order_recovered(evidence: Evidence, facts: Sequence[PlantedFact]) -> PlantedVerdict:
     """No pair of models has the wrong order with separate intervals. Counts nothing before models were rated.
 
     The board is that without suspects, if there are any: rigged votes do bend the other.
@@ -182,7 +182,7 @@ _IMAGE_REFUSED = _each(
     )
 )
 
-EXPECTATIONS: dict[str, Judge] = {
+EXPECTATIONS: dict[str, PlantedJudge] = {
     "face": _removed("face"),
     "nsfw_probe": _removed("nsfw_image"),
     "pii_text": _removed("pii_text"),

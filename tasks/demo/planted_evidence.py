@@ -12,7 +12,7 @@ from schemas.errors import BadInput
 from tasks.demo.records import PlantedFact
 from tasks.storage.tables import Store
 
-Place = tuple[str, int]
+LinePlace = tuple[str, int]
 """Log file, line number."""
 
 _CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
@@ -90,7 +90,7 @@ class Evidence:
         return found.row(0, named=True) if found.height else {}
 
     @cached_property
-    def rejected_lines(self) -> set[Place]:
+    def rejected_lines(self) -> set[LinePlace]:
         """(file, line number) of every rejected line."""
         return set(self._store.read("rejects", ["source", "line"]).drop_nulls("line").iter_rows())
 
@@ -141,16 +141,16 @@ class Evidence:
             return None
         return dict(self._store.read("suspects").select("judge", "model").iter_rows())
 
-    def places(self, fact: PlantedFact) -> Sequence[Place]:
+    def places(self, fact: PlantedFact) -> Sequence[LinePlace]:
         """(file, line number) of a planted line, from its number or the hash of its bytes."""
         if "line" in fact:
             return [(fact["file"], fact["line"])]
         return self._places_by_hash.get((fact["file"], fact["sha256"]), [])
 
     @cached_property
-    def _places_by_hash(self) -> dict[tuple[str, str], list[Place]]:
+    def _places_by_hash(self) -> dict[tuple[str, str], list[LinePlace]]:
         wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
-        found: dict[tuple[str, str], list[Place]] = {}
+        found: dict[tuple[str, str], list[LinePlace]] = {}
         for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
             with (self._logs / name).open("rb") as lines:
                 for number, line in enumerate(lines, 1):

@@ -174,7 +174,7 @@ class Stage:
         return [*lines, vote_line(rng, then, talks, person, *facts, shown=shown, asks_why=asks_why, vote=vote)]
 
 
-Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
+PlayedScene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
 """Function that plays a scene from a moment on and returns its log lines."""
 
 

@@ -16,11 +16,11 @@ from tasks.runtime.untrusted import read_yaml
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
-Box = tuple[float, float, float, float]
+CanvasBox = tuple[float, float, float, float]
 """left, top, right, bottom"""
 
-INK: Colour = (30, 30, 34)
-GREY: Colour = (110, 110, 116)
+CANVAS_INK: Colour = (30, 30, 34)
+CANVAS_GREY: Colour = (110, 110, 116)
 WHITE: Colour = (255, 255, 255)
 FONTS = {
     "sans": "DejaVuSans.ttf",
@@ -95,7 +95,7 @@ class Canvas:
         self.draw.ellipse((x - radius, y - high, x + radius, y + high), fill=fill, **options)
 
     def text(
-        self, place: Point, text: str, size: int, fill: Colour = INK, width: float = math.inf, **more: Any
+        self, place: Point, text: str, size: int, fill: Colour = CANVAS_INK, width: float = math.inf, **more: Any
     ) -> None:
         """One line of text, at most `width` pixels wide; a `font` and Pillow's `anchor` are options."""
         name = more.pop("font", self.font)
@@ -108,7 +108,7 @@ class Canvas:
         return float(font(name or self.font, size).getlength(text))
 
 
-SIDE_MAX = 512
+CANVAS_SIDE_MAX = 512
 
 
 class Photograph(NamedTuple):
@@ -134,5 +134,5 @@ def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawn
         image = opened.convert("RGB")
     wide, high = image.width // n, image.height // n
     tile = image.crop((column * wide, row * high, (column + 1) * wide, (row + 1) * high))
-    tile.thumbnail((SIDE_MAX, SIDE_MAX))
+    tile.thumbnail((CANVAS_SIDE_MAX, CANVAS_SIDE_MAX))
     return DrawnImage(tile, dict(photograph.facts))

@@ -13,7 +13,7 @@ from random import Random
 import PIL.Image
 import PIL.ImageEnhance
 
-from tasks.drawing.canvas import Box, Canvas, Colour, shade
+from tasks.drawing.canvas import Canvas, CanvasBox, Colour, shade
 
 Outline = list[tuple[float, float]]
 
@@ -62,14 +62,14 @@ OUTLINES: Mapping[str, Outline] = {
 HOLES: Mapping[str, float] = {"ring": 0.55}
 """Kind of thing with a round hole -> radius of the hole."""
 
-KINDS = tuple(OUTLINES)
+THING_KINDS = tuple(OUTLINES)
 COLOURS = {
     "red": 0.0, "orange": 0.075, "yellow": 0.155, "green": 0.36, "turquoise": 0.49, "blue": 0.625, "purple": 0.755,
     "pink": 0.905,
 }  # fmt: skip
 """Colour -> hue in turns."""
 SIZES = ("small", "large")
-NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six")
+SPELLED = ("One", "Two", "Three", "Four", "Five", "Six")
 PLACES = (
     "at the top left", "at the top", "at the top right",
     "on the left", "in the middle", "on the right",
@@ -77,7 +77,7 @@ PLACES = (
 )  # fmt: skip
 """Cells of a grid of three rows and three columns, row by row."""
 PLAIN = "plain"
-SETTINGS = {
+SCENE_SETTINGS = {
     PLAIN: "The background is plain.",
     "meadow": "The scene is set in a meadow.",
     "beach": "The scene is set on a beach.",
@@ -88,7 +88,7 @@ SETTINGS = {
 """Setting -> its sentence."""
 LIGHTS = {"day": "It is day.", "dusk": "It is dusk.", "night": "It is night."}
 """Light -> its sentence."""
-RELATIONS = ("to the left of", "to the right of", "above", "below")
+PLACE_RELATIONS = ("to the left of", "to the right of", "above", "below")
 LARGE_MAX = 4
 """More things than this of one kind are small, because a cell has no room for more large ones."""
 
@@ -116,14 +116,14 @@ class Group:
     @property
     def named(self) -> str:
         """The group in words, such as `the three large red balls`."""
-        count = "" if self.number == 1 else f"{NUMBERS[self.number - 1].lower()} "
+        count = "" if self.number == 1 else f"{SPELLED[self.number - 1].lower()} "
         return f"the {count}{self.size} {self.colour} {self.noun}"
 
     @property
     def sentence(self) -> str:
         """One sentence, such as: Three large red balls are at the top left."""
         verb = "is" if self.number == 1 else "are"
-        return f"{NUMBERS[self.number - 1]} {self.size} {self.colour} {self.noun} {verb} {self.place}."
+        return f"{SPELLED[self.number - 1]} {self.size} {self.colour} {self.noun} {verb} {self.place}."
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ def relation(first: Group, second: Group) -> str | None:
     """Where the first is seen from the second; null unless both are in one row or in one column."""
     (row, column), (other_row, other_column) = (divmod(PLACES.index(each.place), 3) for each in (first, second))
     if row == other_row:
-        return RELATIONS[0] if column < other_column else RELATIONS[1]
+        return PLACE_RELATIONS[0] if column < other_column else PLACE_RELATIONS[1]
     if column == other_column:
-        return RELATIONS[2] if row < other_row else RELATIONS[3]
+        return PLACE_RELATIONS[2] if row < other_row else PLACE_RELATIONS[3]
     return None
 
 
@@ -162,13 +162,13 @@ def described(scene: Scene, relations: bool, light: bool) -> str:
         if relations and (where := relation(first, second)):
             verb = "is" if first.number == 1 else "are"
             told.append(f"The {first.noun} {verb} {where} the {second.noun}.")
-    told.append(SETTINGS[scene.setting])
+    told.append(SCENE_SETTINGS[scene.setting])
     return " ".join([*told, LIGHTS[scene.light]] if light else told)
 
 
-_KINDS = "|".join([*KINDS, *map(plural, KINDS)])
+_KINDS = "|".join([*THING_KINDS, *map(plural, THING_KINDS)])
 _GROUP = re.compile(
-    rf"\b({'|'.join(NUMBERS)}) ({'|'.join(SIZES)}) ({'|'.join(COLOURS)}) ({_KINDS}) (?:is|are) ({'|'.join(PLACES)})\."
+    rf"\b({'|'.join(SPELLED)}) ({'|'.join(SIZES)}) ({'|'.join(COLOURS)}) ({_KINDS}) (?:is|are) ({'|'.join(PLACES)})\."
 )
 
 
@@ -176,16 +176,16 @@ def scene_in(text: str) -> Scene | None:
     """The scene that a text describes in the words of the grammar; null when it has no sentence about things."""
     groups = []
     for number, size, colour, noun, place in _GROUP.findall(text):
-        kind = next(kind for kind in KINDS if noun in (kind, plural(kind)))
-        groups.append(Group(kind, NUMBERS.index(number) + 1, colour, size, place))
-    setting = next((name for name, told in SETTINGS.items() if told in text), PLAIN)
+        kind = next(kind for kind in THING_KINDS if noun in (kind, plural(kind)))
+        groups.append(Group(kind, SPELLED.index(number) + 1, colour, size, place))
+    setting = next((name for name, told in SCENE_SETTINGS.items() if told in text), PLAIN)
     light = next((name for name, told in LIGHTS.items() if told in text), "day")
     return Scene(tuple(groups), setting, light) if groups else None
 
 
-SIDE = 384
+SCENE_SIDE = 384
 """Pixels of an image's side."""
-RADIUS = {"small": 13, "large": 25}
+THING_RADIUS = {"small": 13, "large": 25}
 """Size -> pixels from the centre of a thing to its outline."""
 BRIGHTNESS = {"day": 1.0, "dusk": 0.72, "night": 0.45}
 """Light -> factor of every colour."""
@@ -211,7 +211,7 @@ GROUND: dict[str, Colour] = {
 
 def draw_scene(scene: Scene, rng: Random) -> PIL.Image.Image:
     """The scene; `rng` moves what the words leave open: the exact place and shade of each thing, the horizon."""
-    canvas = Canvas(rng, SIDE, SIDE, SKY[scene.setting])
+    canvas = Canvas(rng, SCENE_SIDE, SCENE_SIDE, SKY[scene.setting])
     _draw_setting(canvas, scene.setting)
     for group in scene.groups:
         _draw_group(canvas, group)
@@ -223,17 +223,17 @@ def _draw_setting(canvas: Canvas, setting: str) -> None:
         return
     rng, horizon = canvas.rng, canvas.height * canvas.rng.uniform(0.42, 0.58)
     if setting == "beach":
-        canvas.draw.rectangle((0, horizon - 50, SIDE, horizon), fill=shade(0.54, 0.28, 0.85))
+        canvas.draw.rectangle((0, horizon - 50, SCENE_SIDE, horizon), fill=shade(0.54, 0.28, 0.85))
     if setting == "street":
-        for house in range(0, SIDE, 64):
+        for house in range(0, SCENE_SIDE, 64):
             canvas.draw.rectangle(
                 (house + 6, horizon - rng.uniform(40, 110), house + 56, horizon), shade(0.1, 0.05, 0.78)
             )
     if setting == "snowfield":
         canvas.draw.polygon(
-            [(0, horizon), (SIDE * rng.uniform(0.3, 0.7), horizon - 70), (SIDE, horizon)], (232, 234, 240)
+            [(0, horizon), (SCENE_SIDE * rng.uniform(0.3, 0.7), horizon - 70), (SCENE_SIDE, horizon)], (232, 234, 240)
         )
-    canvas.draw.rectangle((0, horizon, SIDE, SIDE), fill=GROUND[setting])
+    canvas.draw.rectangle((0, horizon, SCENE_SIDE, SCENE_SIDE), fill=GROUND[setting])
     if setting == "room":
         window = rng.uniform(40, 240)
         canvas.draw.rectangle(
@@ -242,8 +242,8 @@ def _draw_setting(canvas: Canvas, setting: str) -> None:
 
 
 def _draw_group(canvas: Canvas, group: Group) -> None:
-    rng, radius = canvas.rng, RADIUS[group.size]
-    cell, index = SIDE / 3, PLACES.index(group.place)
+    rng, radius = canvas.rng, THING_RADIUS[group.size]
+    cell, index = SCENE_SIDE / 3, PLACES.index(group.place)
     columns, rows = (1, 1) if group.number == 1 else (2, 2) if group.number <= 4 else (3, 2)
     spots = rng.sample([(c, r) for c in range(columns) for r in range(rows)], group.number)
     for column, row in spots:
@@ -261,5 +261,5 @@ def _draw_thing(canvas: Canvas, kind: str, at: tuple[float, float], radius: floa
     canvas.draw.polygon([(x + radius * px, y + radius * py) for px, py in OUTLINES[kind]], fill=fill)
     if hole := HOLES.get(kind):
         inner = radius * hole
-        box: Box = (x - inner, y - inner, x + inner, y + inner)
+        box: CanvasBox = (x - inner, y - inner, x + inner, y + inner)
         canvas.draw.ellipse(box, fill=below)

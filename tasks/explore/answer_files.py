@@ -22,7 +22,7 @@ from tasks.runtime.untrusted import csv_cell, csv_text, json_text, one_line
 from tasks.storage.parquet import parquet_writer
 
 _CSV_CHARACTERS_MAX = 2**31
-Written = Callable[[pa.RecordBatch], None]
+BatchWriter = Callable[[pa.RecordBatch], None]
 
 
 def as_json(value: Any) -> Any:
@@ -69,7 +69,7 @@ def write_answer(batches: Iterator[pa.RecordBatch], path: Path) -> int:
 
 
 @contextmanager
-def _parquet(path: Path, schema: pa.Schema) -> Iterator[Written]:
+def _parquet(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
     try:
         with parquet_writer(path, schema) as file:
             yield lambda batch: file.write(pa.Table.from_batches([batch]))
@@ -80,7 +80,7 @@ def _parquet(path: Path, schema: pa.Schema) -> Iterator[Written]:
 
 
 @contextmanager
-def _csv(path: Path, schema: pa.Schema) -> Iterator[Written]:
+def _csv(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
     with path.open("w", encoding="utf-8", newline="", errors="backslashreplace") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(map(csv_cell, schema.names))
@@ -94,13 +94,13 @@ def _csv_row(row: dict[str, Any]) -> Iterator[Any]:
 
 
 @contextmanager
-def _json_lines(path: Path, schema: pa.Schema) -> Iterator[Written]:
+def _json_lines(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
     with path.open("w", encoding="utf-8") as stream:
         yield lambda batch: stream.writelines(f"{json_text(row)}\n" for row in _rows(batch))
 
 
 @contextmanager
-def _json_array(path: Path, schema: pa.Schema) -> Iterator[Written]:
+def _json_array(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
     with path.open("w", encoding="utf-8") as stream:
         separators = chain(["[\n"], iter(lambda: ",\n", ""))
         yield lambda batch: stream.writelines(f"{next(separators)}{json_text(row)}" for row in _rows(batch))
@@ -112,7 +112,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     return (as_json(row) for row in batch.to_pylist())
 
 
-_WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[Written]]] = {
+_WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {
     ".csv": _csv,
     ".json": _json_array,
     ".jsonl": _json_lines,

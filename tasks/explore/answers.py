@@ -14,7 +14,7 @@ from tasks.explore.facets import NoSelection
 from tasks.runtime.untrusted import json_text, one_line
 from tasks.shown import AskedTables
 
-ROWS_MAX = 200
+PAGE_ROWS_MAX = 200
 """Rows of an answer that a page shows."""
 _CELL_CHARACTERS = 400
 ID_COLUMNS = ("conversation_id", "battle_id", "question_id", "conversation_a", "conversation_b", "item_id")
@@ -40,13 +40,13 @@ def first_rows(asked: AskedTables, question: str) -> FirstRows:
     columns, rows = list[str](), list[dict[str, Any]]()
     for batch in asked.answer(question):
         columns = batch.schema.names
-        rows += batch.slice(0, ROWS_MAX + 1 - len(rows)).to_pylist()
-        if len(rows) > ROWS_MAX:
+        rows += batch.slice(0, PAGE_ROWS_MAX + 1 - len(rows)).to_pylist()
+        if len(rows) > PAGE_ROWS_MAX:
             break
-    first = rows[:ROWS_MAX]
+    first = rows[:PAGE_ROWS_MAX]
     numbers = [all(isinstance(row[name], int | float | None) for row in first) for name in columns]
     cells = [[_cell(row[name]) for name in columns] for row in first]
-    return FirstRows(columns, cells, numbers, len(rows) > ROWS_MAX, bool({*columns} & {*ID_COLUMNS}))
+    return FirstRows(columns, cells, numbers, len(rows) > PAGE_ROWS_MAX, bool({*columns} & {*ID_COLUMNS}))
 
 
 def ids_of_answer(asked: AskedTables, question: str) -> pl.Series:

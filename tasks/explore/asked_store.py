@@ -26,11 +26,11 @@ from tasks.storage.content_id import text_id
 from tasks.storage.engine import column_types, view_queries
 from tasks.storage.keyed_ids import own_key
 from tasks.storage.parquet import compact
-from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
 from tasks.storage.queries.signals import latest_query
 from tasks.storage.tables import SLICE_ROWS, Store
 
-LEFT_OUT = "[left out]"
+LEFT_OUT_TEXT = "[left out]"
 """Text in place of a value that is neither shown nor searched for personal data."""
 NOT_OFFERED = frozenset({"quarantine", "takedowns", "texts", "text_ids", "image_texts", "logged_files"})
 """Tables and views that no question may name: what was quarantined or taken down (the first two), and views that join
@@ -272,11 +272,11 @@ def _nothing(value: pl.Expr) -> pl.Expr:
 
 
 def _left_out(value: pl.Expr) -> pl.Expr:
-    return pl.when(value.is_not_null()).then(pl.lit(LEFT_OUT))
+    return pl.when(value.is_not_null()).then(pl.lit(LEFT_OUT_TEXT))
 
 
 def _masked_row(
-    row: dict[str, Any], texts: Sequence[_Leaf], spans: Mapping[str, Sequence[Span] | None]
+    row: dict[str, Any], texts: Sequence[_Leaf], spans: Mapping[str, Sequence[FoundSpan] | None]
 ) -> dict[str, Any]:
     """A row with all its texts masked together: a value that one of them is found to hold is masked in all."""
     places = [place for leaf in texts for place in leaf.holders(row) if place[0][place[1]]]
@@ -298,7 +298,7 @@ class _Searched:
         self._ids: npt.NDArray[Any] = ids[order]
         self._spans = rows["spans"].gather(order)
 
-    def spans_of(self, text_ids: Sequence[str]) -> list[list[Span] | None]:
+    def spans_of(self, text_ids: Sequence[str]) -> list[list[FoundSpan] | None]:
         """Personal data in each text; None for one that was not searched."""
         given_ids = np.frombuffer(b"".join(map(bytes.fromhex, text_ids)), _ID)
         places = np.minimum(np.searchsorted(self._ids, given_ids), max(0, len(self._ids) - 1))

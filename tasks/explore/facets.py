@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.explore.alike import NEAREST
-from tasks.explore.listing import FACETS, KIND, Facet, kinds_name
+from tasks.explore.listing import FACETS, KIND_FACET, Facet, kinds_name
 from tasks.shown import SIDE
 
 SEARCH_CHARACTERS_MAX = 200
@@ -159,14 +159,14 @@ class FoundRows(NamedTuple):
     @property
     def kinds(self) -> str:
         """The rows by kind, such as `12 conversations, 1 battle`."""
-        every = self.counts.get(KIND, [])
+        every = self.counts.get(KIND_FACET, [])
         shown = [each for each in every if each.chosen] or [each for each in every if each.value != SIDE]
         return ", ".join(f"{each.rows:,} {each.value if each.rows == 1 else kinds_name(each.value)}" for each in shown)
 
     @property
     def sides(self) -> int:
         """Sides of battles that would match if their kind were asked for, as it is not by itself."""
-        every = self.counts.get(KIND, [])
+        every = self.counts.get(KIND_FACET, [])
         return 0 if any(each.chosen for each in every) else sum(each.rows for each in every if each.value == SIDE)
 
 

@@ -18,14 +18,14 @@ from tasks.explore.masking import MaskedStore, masked_text
 from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, SIDE, item_key
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
-from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
 from tasks.storage.queries.signals import latest_query
 
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LOGGED_DAY = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("day").cast(pl.String))
 IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
 """Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
-ROWS = 4_096
+LISTED_AT_ONCE = 4_096
 """Conversations whose texts are in memory at a time."""
 SNIPPET_CHARACTERS = 280
 """Characters of a prompt that a card shows."""
@@ -74,11 +74,11 @@ class Facet(NamedTuple):
     """Whether a row has a list of values."""
 
 
-KIND = Facet("kind", "Kind", "kind")
+KIND_FACET = Facet("kind", "Kind", "kind")
 FACETS = (
     Facet("outcome", "Decision", "outcome"),
     Facet("reason", "Reason", "reasons", many=True),
-    KIND,
+    KIND_FACET,
     Facet("model", "Model", "models", many=True),
     Facet("vote", "Vote", "vote"),
     Facet("topic", "Topic", "topic"),
@@ -313,7 +313,7 @@ _TAGS_AND_MARKS = pl.concat_list("categories", "policy_tags", "marks")
 def _store_rows(store: MaskedStore, searched: bool) -> Iterator[pl.DataFrame]:
     """Rows of conversations, then of battles, with columns of SCHEMA."""
     facts = pl.concat(compact(_described(rows)) for rows in store.batches(_FACTS))
-    texts = pl.concat(compact(_masked(rows, searched)) for rows in store.batches(_TEXTS, ROWS))
+    texts = pl.concat(compact(_masked(rows, searched)) for rows in store.batches(_TEXTS, LISTED_AT_ONCE))
     conversations = facts.join(texts, on="conversation_id")
     kind = pl.when("is_side").then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
     models = pl.concat_list("model")
@@ -379,7 +379,7 @@ def _masked(texts: pl.DataFrame, searched: bool) -> pl.DataFrame:
 
 def _masked_texts(conversation: Mapping[str, Any]) -> dict[str, str]:
     """Prompt and answers of a row of _TEXTS with the personal data of its `unsafe` messages masked in every message."""
-    spans: list[Sequence[Span] | None] = [[] for _ in conversation["contents"]]
+    spans: list[Sequence[FoundSpan] | None] = [[] for _ in conversation["contents"]]
     for message in conversation["unsafe"]:
         spans[message["number"]] = message["spans"]
     texts_and_spans = list(zip(conversation["contents"], spans, strict=True))

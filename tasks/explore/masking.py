@@ -14,7 +14,7 @@ import polars as pl
 
 from schemas.items.review import Stretch
 from schemas.signals import TextPii
-from tasks.storage.queries.repeated_values import Span
+from tasks.storage.queries.repeated_values import FoundSpan
 from tasks.storage.queries.signals import latest_query, latest_values
 from tasks.storage.readable import ReadableStore
 
@@ -39,7 +39,7 @@ class MaskedStore(ReadableStore):
     whole_or_none = (PII_TABLE, "signals/nsfw", "signals/faces", "signals/image_text", _MODERATION_TABLE)
 
 
-def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Stretch]:
+def masked_parts(text: str, spans: Sequence[FoundSpan] | None, opened: bool) -> list[Stretch]:
     """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
     if spans is None:
         return [Stretch(text if opened else "", NOT_SEARCHED)]
@@ -52,7 +52,7 @@ def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[
     return [stretch for stretch in [*stretches, Stretch(text[position:])] if stretch.text or stretch.hidden]
 
 
-def masked_text(text: str, spans: Sequence[Span] | None) -> str:
+def masked_text(text: str, spans: Sequence[FoundSpan] | None) -> str:
     """The text with types of personal data in place of it, for cards and searches."""
     stretches = masked_parts(text, spans, opened=False)
     return "".join(f"[{stretch.hidden}]" if stretch.hidden else stretch.text for stretch in stretches)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from schemas.benches.certificate import VoteCheck
 from schemas.items.review import Stretch
 from schemas.rating import Fragility
-from schemas.release import CONFIGS, KEYS
+from schemas.release import CONFIGS, ROW_KEYS
 from tasks.explore import listing
 from tasks.explore.listing import IMAGE_ID, release_rows
 from tasks.explore.questions import OfAskedRelease
@@ -45,7 +45,7 @@ _TEXTS = {
     "bench": ("turns",),
     "failures": ("turns",),
 }
-Group = tuple[str, int, int]
+ShardRowGroup = tuple[str, int, int]
 """Configuration, number of the shard, number of the row group."""
 
 
@@ -62,7 +62,7 @@ class OfRelease:
     ) -> None:
         self.title, self._folder, self._withdrawn, self._of_products = title, folder, withdrawn, parts
         self.problems: list[str] = []
-        self._groups: list[Group] = []
+        self._groups: list[ShardRowGroup] = []
         self._group_of: dict[str, int] = {}
         self._images = lru_cache(_GROUPS_IN_MEMORY)(self._read_images)
 
@@ -200,7 +200,7 @@ class OfRelease:
         rows = self._read_group(shown["place"], [name for name in CONFIGS[config].model_fields if name != "images"])
         if rows is None:
             return None
-        row = rows.row(by_predicate=pl.col(KEYS[config]) == shown["id"], named=True)
+        row = rows.row(by_predicate=pl.col(ROW_KEYS[config]) == shown["id"], named=True)
         more = {
             "Failed by": ", ".join(row.get("models") or []),
             "Kind of failure": row.get("failure_type"),

@@ -37,7 +37,7 @@ from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.queries.explain import Account, battle_account, conversation_account
 from tasks.storage.queries.released import decided_policy
-from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
 from tasks.storage.queries.signals import StoredImages, Versions, versions_in_use
 from tasks.storage.queries.stored_items import StoredItems
 from tasks.storage.records import REPEATS, add_audit_entry, funnel, reason_texts
@@ -324,7 +324,10 @@ def _vote_reason(items: StoredItems, row: Mapping[str, Any], opened: bool) -> li
 
 
 def _side(
-    row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, Sequence[Span] | None], opened: bool
+    row: Mapping[str, Any],
+    decided: Mapping[str, Any] | None,
+    spans: Mapping[str, Sequence[FoundSpan] | None],
+    opened: bool,
 ) -> ShownSide:
     messages = [
         ShownMessage(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))

@@ -17,8 +17,8 @@ from schemas.tables import TABLES
 from tasks.explore import topic_map
 from tasks.explore.answers import ID_COLUMNS, first_rows, ids_of_answer
 from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, find, matching
-from tasks.explore.listing import FACETS, KIND
-from tasks.explore.summaries import MODELS_MAX, dropped, pair_counts, selection_board
+from tasks.explore.listing import FACETS, KIND_FACET
+from tasks.explore.summaries import PAIR_MODELS_MAX, dropped, pair_counts, selection_board
 from tasks.images.small import thumb
 from tasks.leaderboard.shown_boards import grouped, moved_models, shown_board, slices
 from tasks.look import LINKED, LOOK
@@ -30,7 +30,7 @@ _STATIC = Path(__file__).with_name("static")
 _EXPORTED = ("explore.js", "static.js", "map.js", "lasso.js", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
 ASSETS = LINKED | {name: _STATIC / name for name in _EXPORTED}
 """The only files that are exported as they are."""
-SERVED = ASSETS | {"review.js": _STATIC / "review.js"}
+EXPLORER_FILES = ASSETS | {"review.js": _STATIC / "review.js"}
 """The only files that are served as they are."""
 DECK = "deck.gl-9.1.15.min.js"
 LONG_CHARACTERS = 20_000
@@ -171,7 +171,9 @@ class Pages:
         """The topic map, facets, and a table of topics."""
         points = topic_map.on_map(self._rows(query))
         found = find(points, query.but(page=1))
-        of_kinds = query.cleared().but(chosen={name: query.chosen[name] for name in query.chosen if name == KIND.name})
+        of_kinds = query.cleared().but(
+            chosen={name: query.chosen[name] for name in query.chosen if name == KIND_FACET.name}
+        )
         placed = points.filter(matching(points, of_kinds))
         return self._page(
             "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(placed), placed=placed.height,
@@ -203,7 +205,7 @@ class Pages:
         every = slices(ratings)
         name = name if name in every else next(iter(every), OVERALL)
         rows = shown_board(ratings, name) if every else []
-        models = [row.model for row in rows][:MODELS_MAX]
+        models = [row.model for row in rows][:PAIR_MODELS_MAX]
         votes = pair_counts(self._source.listing, name)
         verdicts, rests_on = self._source.judged()
         return self._page(

@@ -33,7 +33,7 @@ from tasks.storage.database import engine_errors, lock, temporary_connection
 from tasks.storage.engine import ScannedRows, needed_names, schema_as_scanned, view_comments, view_queries, whole_stream
 from tasks.storage.parquet import read_parquet_groups
 
-ROWS_AT_ONCE = 2_048
+ANSWER_ROWS_AT_ONCE = 2_048
 """Rows of an answer that are in memory at a time."""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
 """Functions that may stand behind FROM; others read files, other databases or settings of the engine."""
@@ -209,7 +209,7 @@ class OfAskedStore:
                 yield from (each.name for each in self.columns(name))
 
         with sql_errors(columns):
-            yield from self._store.arrow_batches(statement.inside, ROWS_AT_ONCE, **values)
+            yield from self._store.arrow_batches(statement.inside, ANSWER_ROWS_AT_ONCE, **values)
 
 
 class OfAskedRelease:
@@ -260,7 +260,7 @@ class OfAskedRelease:
             with sql_errors(lambda: columns), errors():
                 for name in statement.names:
                     connection.register(name, _ReleasedRows(self._files[name], reading_errors.append))
-                batches = connection.sql(statement.inside).to_arrow_reader(ROWS_AT_ONCE)
+                batches = connection.sql(statement.inside).to_arrow_reader(ANSWER_ROWS_AT_ONCE)
             with sql_errors(lambda: columns):
                 yield from whole_stream(batches, errors)
 

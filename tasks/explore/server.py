@@ -13,14 +13,14 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 
 from schemas.errors import BadInput, StoreUnwell
 from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, query_of
-from tasks.explore.pages import SERVED, Links, Pages
+from tasks.explore.pages import EXPLORER_FILES, Links, Pages
 from tasks.images import small
 from tasks.look import POLICY
 from tasks.runtime.serving import Bounded, is_from_elsewhere
 from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.shown import Comparison, Gone, MorePages, Source
 
-COOKIE = "curate_explorer_{}"
+EXPLORER_COOKIE = "curate_explorer_{}"
 """With the port, because browsers send cookies of one port to all."""
 FORM_BYTES_MAX = 20_000
 """Longer forms are not read."""
@@ -161,9 +161,9 @@ def _guard(app: FastAPI, token: str, port: Callable[[], int], first: str) -> Non
             response: Response = Response("This explorer answers its own pages on this machine only.", 403)
         elif token and _entering(request, token):
             response = RedirectResponse(first, 303)
-            response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
+            response.set_cookie(EXPLORER_COOKIE.format(port()), token, httponly=True, samesite="lax")
         elif token and not secrets.compare_digest(
-            request.cookies.get(COOKIE.format(port()), "").encode(), token.encode()
+            request.cookies.get(EXPLORER_COOKIE.format(port()), "").encode(), token.encode()
         ):
             response = Response("Open the link that `curate` printed: it has a token that this address lacks.", 403)
         else:
@@ -279,7 +279,7 @@ def _file_routes(app: FastAPI, served: Served) -> None:
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        return FileResponse(SERVED[name]) if name in SERVED else Response(status_code=404)
+        return FileResponse(EXPLORER_FILES[name]) if name in EXPLORER_FILES else Response(status_code=404)
 
 
 def _query(request: Request) -> Query:

@@ -19,7 +19,7 @@ from tasks.look import POLICY
 from tasks.runtime.untrusted import one_line
 from tasks.shown import Comparison, Source
 
-ROWS_MAX = 5_000
+STATIC_ROWS_MAX = 5_000
 _SEARCHED_CHARACTERS = 4_000
 """Characters of prompt and answers that the search of static pages looks at."""
 _NAME_CHARACTERS = 80

@@ -8,7 +8,7 @@ from schemas.rating import FEW_VOTES, OVERALL, RatingMethod
 from tasks.leaderboard.shown_boards import Rated, shown_board
 from tasks.shown import BATTLE, SIDE, Reason, Source
 
-MODELS_MAX = 30
+PAIR_MODELS_MAX = 30
 """Most models in the table of pairs: the best of the board."""
 _SLICES = {"category": "tags", "language": "language", "month": "day"}
 """Kind of slice -> column of the listing that has its value."""
@@ -94,7 +94,7 @@ def _in_slice(name: str) -> pl.Expr:
     return pl.lit(True)
 
 
-EXAMPLES = 3
+EXAMPLES_A_REASON = 3
 """Examples of each reason."""
 
 
@@ -122,7 +122,7 @@ def dropped(source: Source) -> list[Dropped]:
     each = listing.select("reasons").with_row_index("row").explode("reasons").drop_nulls()
     each = each.with_columns(pl.col("reasons").cast(pl.String))
     rows = {reason.reason: each.filter(reasons=reason.reason)["row"] for reason in reasons}
-    chosen = {reason: listing[some.head(EXAMPLES)].to_dicts() for reason, some in rows.items()}
+    chosen = {reason: listing[some.head(EXAMPLES_A_REASON)].to_dicts() for reason, some in rows.items()}
     shown = {(str(row["kind"]), str(row["id"])) for some in chosen.values() for row in some}
     evidence = source.evidence(sorted(shown))
     return [

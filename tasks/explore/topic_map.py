@@ -18,7 +18,7 @@ from tasks.shown import BATTLE, CONVERSATION
 
 PIECE_ROWS = 256
 """Rows whose prompts are in one piece."""
-PROMPT_CHARACTERS = 160
+POINT_CHARACTERS = 160
 NAME_CHARACTERS = 60
 
 
@@ -73,7 +73,7 @@ def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], 
     rows = points[number * PIECE_ROWS : (number + 1) * PIECE_ROWS]
     shown = [
         [
-            one_line(row["snippet"] or "", PROMPT_CHARACTERS),
+            one_line(row["snippet"] or "", POINT_CHARACTERS),
             ", ".join(one_line(model, NAME_CHARACTERS) for model in row["models"]),
             link(row["key"]),
             thumb(row["image_ids"][0]) if row["image_ids"] else "",

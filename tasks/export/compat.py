@@ -32,7 +32,7 @@ _CATEGORIES = {
     name: {"_type": "Value", "dtype": "bool"} for name in ReleasedCategories.model_fields if name not in PROMPT_KINDS
 }
 _COLUMNS = yaml.safe_load(Path(__file__).with_name("vision_arena.yaml").read_text(encoding="utf-8"))
-FEATURES: dict[str, Features] = {
+PUBLISHED_FEATURES: dict[str, Features] = {
     config: Features.from_dict(columns | ({"categories": _CATEGORIES} if "categories" in columns else {}))
     for config, columns in _COLUMNS.items()
 }
@@ -42,7 +42,7 @@ FEATURES: dict[str, Features] = {
 def published_row(config: str, row: ReleasedRow) -> dict[str, Any]:
     """A released row with the published columns."""
     images = [{"bytes": image["bytes"], "path": f"{Path(image['path']).stem}.png"} for image in row["images"]]
-    same = {name: row[name] for name in FEATURES[config] if name in row} | {"images": images}
+    same = {name: row[name] for name in PUBLISHED_FEATURES[config] if name in row} | {"images": images}
     if config == "chat":
         messages = [[message] for message in row["conversation"]]
         return same | {"conversation": messages, "user_id": user_number(row["user_id"])}
@@ -95,7 +95,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
-    rows = {config: _config(release, staging, config) for config in FEATURES}
+    rows = {config: _config(release, staging, config) for config in PUBLISHED_FEATURES}
     left_out = {config: manifest.counts[config] - count for config, count in rows.items()}
     write_compat_cards(release, staging, manifest.version, rows, left_out)
     staging.rename(out)
@@ -103,7 +103,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
 
 
 def _config(release: Path, folder: Path, config: str) -> int:
-    schema, rows = feature_schema(FEATURES[config]), 0
+    schema, rows = feature_schema(PUBLISHED_FEATURES[config]), 0
     (folder / config / "data").mkdir(parents=True)
     for shard in shard_files(release, config):
         with parquet_writer(folder / config / "data" / shard.name, schema) as file:

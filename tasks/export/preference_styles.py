@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from schemas.publication import PreferenceStyle
-from tasks.export.sft import Example, llava_example, messages_example, without_marks
+from tasks.export.sft import TrainingExample, llava_example, messages_example, without_marks
 
 _TEXT = pa.string()
 _PARTS = pa.list_(pa.struct({"type": _TEXT, "text": _TEXT}))
@@ -18,7 +18,7 @@ _MESSAGES = pa.list_(pa.struct({"role": _TEXT, "content": _PARTS}))
 _MESSAGES_OF_TEXTS = pa.list_(pa.struct({"role": _TEXT, "content": _TEXT}))
 _SAID = pa.struct({"from": _TEXT, "value": _TEXT})
 _STYLE = pa.struct(dict.fromkeys(("tokens", "headers", "list_items", "bold"), pa.int64()))
-ABOUT = pa.schema({
+VOTE_FACTS = pa.schema({
     "id": _TEXT, "model_chosen": _TEXT, "model_rejected": _TEXT, "margin": pa.float64(), "style_difference": _STYLE,
     "category": _TEXT, "tags": pa.list_(_TEXT), "language": _TEXT, "anonymous": pa.bool_(),
 })  # fmt: skip
@@ -35,7 +35,7 @@ class Preference(NamedTuple):
     both_bad: bool
     """Whether the voter found that neither answer is good; `chosen` is then the left one."""
     about: dict[str, Any]
-    """Columns of `ABOUT`."""
+    """Columns of `VOTE_FACTS`."""
 
 
 def _shared(preference: Preference) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def _prompt(preference: Preference, paths: Sequence[str]) -> dict[str, Any]:
     return {"prompt": example["messages"], "images": example["images"]}
 
 
-def trl_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
+def trl_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """The pair, for DPO and reward trainers."""
     pair = {"chosen": _answer(preference.chosen), "rejected": _answer(preference.rejected)}
     return [_prompt(preference, paths) | pair | preference.about]
 
 
-def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
+def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """Both answers, each with a label; both are bad where the voter said so."""
     shared = _prompt(preference, paths) | preference.about
     return [
@@ -75,7 +75,7 @@ def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
     ]
 
 
-def texts_for_parts(example: Example) -> Example:
+def texts_for_parts(example: TrainingExample) -> TrainingExample:
     """A row without images for models of texts, whose chat templates take a text as content and fail on parts."""
     messages = {
         name: [{**message, "content": "".join(part["text"] for part in message["content"])} for message in value]
@@ -85,7 +85,7 @@ def texts_for_parts(example: Example) -> Example:
     return example | messages
 
 
-def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
+def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """The pair with a mark for each image of the history, on a line of its own."""
     example = llava_example(_shared(preference), paths)
     answers = {
@@ -96,7 +96,7 @@ def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[Exa
     return [said | answers | preference.about]
 
 
-def openai_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
+def openai_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """The pair, without what is known of it: OpenAI takes no further keys."""
     messages = [{"role": each["role"], "content": each["content"]} for each in preference.history]
     return [
@@ -111,7 +111,7 @@ def openai_rows(preference: Preference, paths: Sequence[str]) -> list[Example]:
 class WrittenStyle(NamedTuple):
     """A style of the export."""
 
-    rows: Callable[[Preference, Sequence[str]], list[Example]]
+    rows: Callable[[Preference, Sequence[str]], list[TrainingExample]]
     columns: pa.Schema | None
     """Columns of its Parquet files; None where it is written as JSON Lines."""
     takes_images: bool = True
@@ -125,7 +125,7 @@ _IMAGES = pa.field("images", pa.list_(_TEXT))
 
 
 def _columns(**own: pa.DataType) -> pa.Schema:
-    return pa.schema([*(pa.field(name, kind) for name, kind in own.items()), _IMAGES, *ABOUT])
+    return pa.schema([*(pa.field(name, kind) for name, kind in own.items()), _IMAGES, *VOTE_FACTS])
 
 
 _OF_PAIRS, _OF_LABELS = ("prompt", "chosen", "rejected"), ("prompt", "completion")

@@ -26,12 +26,12 @@ from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info, texts_for_parts
-from tasks.export.sft import DATASET_INFO, IMAGES, Example, keep_images, known_category
+from tasks.export.sft import DATASET_INFO, IMAGES_FOLDER, TrainingExample, keep_images, known_category
 from tasks.leaderboard.style_control import measured_covariates, style_differences, styleable
 from tasks.providers.embedded.refusals import DecliningWords
 from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
-from tasks.release.gather import WINNERS
+from tasks.release.gather import PUBLISHED_WINNERS
 from tasks.release.shards import shard_files
 from tasks.runtime.progress import progress
 from tasks.runtime.thinking import split_thinking
@@ -39,7 +39,7 @@ from tasks.storage.parquet import read_parquet_groups
 
 TRAIN, TEST = "train", "test"
 COUNTS = "counts.json"
-ROWS_AT_ONCE = 512
+EXAMPLES_A_GROUP = 512
 """Examples that are written as one row group."""
 POINTS_A_LOG_ODD = 400 / math.log(10)
 """Points of a rating for a difference of one in log-odds."""
@@ -107,14 +107,17 @@ def export_preferences(
         raise BadInput(f"{str(release)!r}: none of its {votes.height:,} votes is a preference ({_in_words(votes)})")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
-    (staging / IMAGES).mkdir(parents=True)
+    (staging / IMAGES_FOLDER).mkdir(parents=True)
     has_images = bool(taken["has_images"].any())
     rows = _write(release, staging, written, votes["split"], has_images)
     if style is PreferenceStyle.LLAMA_FACTORY:
         info = preference_dataset_info([*rows], has_images)
         (staging / DATASET_INFO).write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
     done = ExportedPreferences(
-        rows, sum(1 for _ in (staging / IMAGES).iterdir()), left_out_counts(votes), _baselines(taken, selection.seed)
+        rows,
+        sum(1 for _ in (staging / IMAGES_FOLDER).iterdir()),
+        left_out_counts(votes),
+        _baselines(taken, selection.seed),
     )
     counts = {
         "votes": votes.height,
@@ -189,7 +192,7 @@ def _vote_facts(
     prompt = _prompt_hash(row)
     voter = prompt if row["judge"] is None else _hash("voter", row["judge"])
     sides = {f"{name}_{side}": row["conv_metadata"][side][_COLUMN_OF[name]] for name in _COVARIATES for side in "ab"}
-    winner = {WINNERS["model_a"]: 1, WINNERS["model_b"]: -1}.get(row["winner"], 0)
+    winner = {PUBLISHED_WINNERS["model_a"]: 1, PUBLISHED_WINNERS["model_b"]: -1}.get(row["winner"], 0)
     reason = _reason(row, takes_both_bad, takes_images, selection)
     return {
         "place": place, "reason": reason, "voter": voter, "prompt": prompt, "winner": winner,
@@ -212,9 +215,9 @@ def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, selection: Pref
     """The first reason that holds; "" for a vote that trains."""
     if row["question_id"].startswith(TEST_SET_MARK) and not selection.test_sets:
         return LeftOut.TEST_SET
-    if row["winner"] == WINNERS["tie"]:
+    if row["winner"] == PUBLISHED_WINNERS["tie"]:
         return LeftOut.TIE
-    if row["winner"] == WINNERS["tie_bothbad"] and not takes_both_bad:
+    if row["winner"] == PUBLISHED_WINNERS["tie_bothbad"] and not takes_both_bad:
         return LeftOut.BOTH_BAD
     if row["in_bench"]:
         return LeftOut.BENCHMARK
@@ -338,7 +341,7 @@ def _ratings(release: Path) -> dict[str, float]:
 
 def _preference(row: _Row, ratings: Mapping[str, float]) -> Preference:
     """A vote that trains."""
-    chosen, rejected = "ba" if row["winner"] == WINNERS["model_b"] else "ab"
+    chosen, rejected = "ba" if row["winner"] == PUBLISHED_WINNERS["model_b"] else "ab"
     answered = {side: _answered(row[f"conversation_{side}"]) for side in "ab"}
     models = {side: row[f"model_{side}"] for side in "ab"}
     points = [ratings.get(models[side]) for side in (chosen, rejected)]
@@ -359,7 +362,7 @@ def _preference(row: _Row, ratings: Mapping[str, float]) -> Preference:
     }
     texts = {side: answered[side].text for side in "ab"}  # type: ignore[union-attr]  # `_reason` found both
     history = answered["a"].history  # type: ignore[union-attr]
-    both_bad = row["winner"] == WINNERS["tie_bothbad"]
+    both_bad = row["winner"] == PUBLISHED_WINNERS["tie_bothbad"]
     return Preference(history, texts[chosen], texts[rejected], both_bad, about)
 
 
@@ -372,10 +375,10 @@ class _SplitFile:
 
     def __init__(self, folder: Path, split: str, written: WrittenStyle, has_images: bool) -> None:
         columns = written.columns if has_images else written.text_columns or written.columns
-        names = [name for name in columns.names if has_images or name != IMAGES] if columns else []
+        names = [name for name in columns.names if has_images or name != IMAGES_FOLDER] if columns else []
         self._schema = pa.schema([columns.field(name) for name in names]) if columns else None
         self._place, self._split = folder, split
-        self._waiting = list[Example]()
+        self._waiting = list[TrainingExample]()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -394,14 +397,14 @@ class _SplitFile:
         self._flush()
         self._stack.close()
 
-    def add(self, examples: list[Example], about: Mapping[str, Any]) -> None:
+    def add(self, examples: list[TrainingExample], about: Mapping[str, Any]) -> None:
         """Write the rows of a vote."""
         if self._schema is None:
             self._lines.writelines(f"{json.dumps(example, ensure_ascii=False)}\n" for example in examples)
             self._about.writelines(f"{json.dumps(about, ensure_ascii=False)}\n" for _ in examples)
             return
         self._waiting += examples
-        if len(self._waiting) >= ROWS_AT_ONCE:
+        if len(self._waiting) >= EXAMPLES_A_GROUP:
             self._flush()
 
     def _flush(self) -> None:

@@ -25,21 +25,21 @@ from tasks.ingest.log_line import MARK
 from tasks.release.checks.footers import check_shards
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.fetched import read_manifest
-from tasks.release.gather import WINNERS
+from tasks.release.gather import PUBLISHED_WINNERS
 from tasks.release.shards import feature_schema, shard_files
 from tasks.runtime.progress import progress
 from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.tables import frame_of
 
-Example = dict[str, Any]
+TrainingExample = dict[str, Any]
 _MARKS = re.compile(
     r"<(\|?(?:image|video|audio|bbox|ref-object|start-image|cot-process|image_pad|video_pad|vision_start|vision_end)\|?)>"
 )
 """Marks that LLaVA, LLaMA-Factory, ms-swift or a model's processor replace by something."""
 
 
-def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
+def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `messages` of typed parts, and `images`: a path for each image part, in order."""
     messages = []
     for turn, shown in _shown(row, len(paths)):
@@ -51,20 +51,20 @@ def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
     return {"id": row["conversation_id"], "messages": messages, "images": _in_order(row, paths), **_about(row)}
 
 
-def llava_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
+def llava_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `conversations` and `image`: a path for each mark, in order."""
     who, turns = {"user": "human", "assistant": "gpt"}, _shown(row, len(paths))
     said = [{"from": who[turn["role"]], "value": marked(turn["content"], shown)} for turn, shown in turns]
     return {"id": row["conversation_id"], "image": _in_order(row, paths), "conversations": said, **_about(row)}
 
 
-def sharegpt_example(row: Mapping[str, Any], paths: Sequence[str]) -> Example:
+def sharegpt_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `conversations` and `images`: a path for each mark, in order."""
     example = llava_example(row, paths)
     return {"id": example.pop("id"), "images": example.pop("image"), **example}
 
 
-def as_trainers_read(example: Example) -> Example:
+def as_trainers_read(example: TrainingExample) -> TrainingExample:
     """`image` as LLaVA's trainers expect it: a path, a list for several images (LLaVA-NeXT), missing without images."""
     if "image" not in example:
         return example
@@ -117,11 +117,11 @@ def _in_order(row: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     return [paths[each["image"]] for _, shown in _shown(row, len(paths)) for each in shown]
 
 
-def _about(row: Mapping[str, Any]) -> Example:
+def _about(row: Mapping[str, Any]) -> TrainingExample:
     return {"model": row["model"], "language": row["language"], "topic": row["topic"]}
 
 
-EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], Example]] = {
+STYLE_EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], TrainingExample]] = {
     SftStyle.MESSAGES: messages_example,
     SftStyle.LLAVA: llava_example,
     SftStyle.SHAREGPT: sharegpt_example,
@@ -192,7 +192,7 @@ def _voted_bad(release: Path) -> pl.Series:
     """Both sides of every battle whose vote says that both answers are bad, as `_talk`."""
     columns = ["winner", "model_a", "model_b", "conversation_a", "conversation_b"]
     bad = [
-        group.filter(winner=WINNERS[Winner.BOTH_BAD]).select(
+        group.filter(winner=PUBLISHED_WINNERS[Winner.BOTH_BAD]).select(
             _talk(f"model_{side}", f"conversation_{side}").alias("talk")
         )
         for shard in shard_files(release, "battle")
@@ -225,9 +225,9 @@ def select(release: Path, selection: SftSelection) -> list[str]:
 
 
 _SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
-FEATURES = {style: Features.from_dict(_SCHEMAS[style]) for style in SftStyle}
+STYLE_FEATURES = {style: Features.from_dict(_SCHEMAS[style]) for style in SftStyle}
 """Style -> the columns of its Parquet file."""
-IMAGES = "images"
+IMAGES_FOLDER = "images"
 DATASET_INFO = "dataset_info.json"
 
 
@@ -254,16 +254,16 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
         raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer{hint}")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
-    (staging / IMAGES).mkdir(parents=True)
-    found: dict[int, Example] = {}
+    (staging / IMAGES_FOLDER).mkdir(parents=True)
+    found: dict[int, TrainingExample] = {}
     with progress("examples", len(chosen)) as advance:
         for row in _rows(release, chosen):
-            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, keep_images(row["images"], staging))
+            found[chosen[row["conversation_id"]]] = STYLE_EXAMPLES[style](row, keep_images(row["images"], staging))
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
     if style is SftStyle.SHAREGPT:
         (staging / DATASET_INFO).write_text(json.dumps(dataset_info(form), indent=2) + "\n", encoding="utf-8")
-    images = sum(1 for _ in (staging / IMAGES).iterdir())
+    images = sum(1 for _ in (staging / IMAGES_FOLDER).iterdir())
     models = Counter(example["model"] for example in found.values())
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images)
     staging.rename(out)
@@ -289,15 +289,15 @@ def keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
     for image in images:
         if not IMAGE_NAME.fullmatch(image["path"]):  # names come from the release and become paths here
             raise BadInput(f"an image is named {image['path']!r}; `curate verify` says what is wrong with the release")
-        target = folder / IMAGES / image["path"]
+        target = folder / IMAGES_FOLDER / image["path"]
         if not target.exists():
             target.write_bytes(image["bytes"])
-    return [f"{IMAGES}/{image['path']}" for image in images]
+    return [f"{IMAGES_FOLDER}/{image['path']}" for image in images]
 
 
-def _write(examples: list[Example], style: SftStyle, target: Path) -> None:
+def _write(examples: list[TrainingExample], style: SftStyle, target: Path) -> None:
     if target.suffix == ".parquet":
-        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(FEATURES[style]))))
+        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(STYLE_FEATURES[style]))))
         return
     lines = (json.dumps(as_trainers_read(each), ensure_ascii=False) for each in examples)
     opening, between, closing = ("[\n", ",\n", "\n]\n") if target.suffix == ".json" else ("", "\n", "\n")

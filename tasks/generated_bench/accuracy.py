@@ -11,10 +11,10 @@ from schemas.benches.generated import GeneratedItem
 from schemas.benches.generated_results import AccuracyRow
 from schemas.benches.judging import AnswerState
 from schemas.errors import BadInput
-from tasks.generated_bench.items import LETTERS
+from tasks.generated_bench.items import CHOICE_LETTERS
 from tasks.storage.queries.bench import place_on_board
 
-COVERAGE_MIN, ITEMS_MIN = 0.95, 30
+ANSWERED_SHARE_MIN, ITEMS_MIN = 0.95, 30
 """A model that answered less does not decide what all answered; a slice of fewer items is flagged."""
 
 _BRACKETED = re.compile(r"\[\s{0,3}([A-Z])\s{0,3}\]")
@@ -69,7 +69,7 @@ def letter_of(text: str, options: int) -> str | None:
     elif not found:
         alone = _ALONE.fullmatch(text[:40]) if len(text) <= 40 else None
         found = {alone[1]} if alone else set(_SAID.findall(text))
-    return next(iter(found)) if len(found) == 1 and found <= set(LETTERS[:options]) else None
+    return next(iter(found)) if len(found) == 1 and found <= set(CHOICE_LETTERS[:options]) else None
 
 
 def counted_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
@@ -90,7 +90,7 @@ def accuracy_rows(
     rows = []
     for name, of_slice in sliced(items, slices):
         ids = {item.item_id for item in of_slice}
-        covering = [each for each in marked.values() if len(ids & each.right.keys()) >= COVERAGE_MIN * len(ids)]
+        covering = [each for each in marked.values() if len(ids & each.right.keys()) >= ANSWERED_SHARE_MIN * len(ids)]
         common = ids.intersection(*(each.right.keys() for each in covering)) if covering else ids
         found = [_row(name, model, each, ids, common, author) for model, each in marked.items()]
         # ranks among the models that answered enough
@@ -130,7 +130,7 @@ def _row(name: str, model: str, each: Marked, ids: set[str], common: set[str], a
     share, low, high = interval(right, len(counted))
     coverage = len(answered) / len(ids)
     flags = [
-        *["low_coverage"] * (coverage < COVERAGE_MIN),
+        *["low_coverage"] * (coverage < ANSWERED_SHARE_MIN),
         *["few_items"] * (len(counted) < ITEMS_MIN),
         *["wrote_items"] * wrote(each.version, author),
         *["stand_in"] * each.version.startswith("embedded-"),

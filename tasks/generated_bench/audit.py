@@ -11,7 +11,7 @@ from schemas.benches.generated_results import AuditAnswer, AuditMode, AuditRow
 from schemas.run import Estimate, Prices
 from tasks.generated_bench.accuracy import Marked, counted_version, letter_of, wrote
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.items import LETTERS, arranged, kept_items, prompt_of
+from tasks.generated_bench.items import CHOICE_LETTERS, arranged, kept_items, prompt_of
 from tasks.providers.ask_items import Work, ask_each, store_results
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -22,7 +22,7 @@ from tasks.storage.tables import Store
 AUDIT_ANSWER_TOKENS = 20
 """Expected length of an answer: a letter, and a few words around it."""
 NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
-DESCRIBED = "This is what an image shows:\n\n{}\n\n"
+DESCRIPTION_PROMPT = "This is what an image shows:\n\n{}\n\n"
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> AskedAga
     if mode is AuditMode.BLIND:
         return AskedAgain(item, mode, NO_IMAGE + item.prompt, item.key)
     if mode is AuditMode.DESCRIBED:
-        return AskedAgain(item, mode, DESCRIBED.format(description) + item.prompt, item.key)
-    key = LETTERS[0] if mode is AuditMode.ALL_A else LETTERS[len(item.options) - 1]
-    place = LETTERS.index(item.key)
+        return AskedAgain(item, mode, DESCRIPTION_PROMPT.format(description) + item.prompt, item.key)
+    key = CHOICE_LETTERS[0] if mode is AuditMode.ALL_A else CHOICE_LETTERS[len(item.options) - 1]
+    place = CHOICE_LETTERS.index(item.key)
     right_first = [item.options[place], *item.options[:place], *item.options[place + 1 :]]
     options = arranged(right_first, key, item.description_id)
     return AskedAgain(item, mode, prompt_of(item.question, options), key)

@@ -10,7 +10,7 @@ import polars as pl
 from schemas.benches.generated import Capability
 from schemas.policy import Policy
 from schemas.release import ReleasedGenerated
-from tasks.generated_bench.wordings import LETTERS, named_letters
+from tasks.generated_bench.wordings import ALPHABET, named_letters
 from tasks.providers import EMBEDDED, MAKERS
 from tasks.release.contents import forbidden_data, personal_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.registered import (
@@ -27,8 +27,8 @@ from tasks.release.registered import (
 from tasks.release.shards import released_prompts
 from tasks.storage.tables import Store, frame_of
 
-TABLE = "generated"
-GENERATED = path_in_release(TABLE)
+GENERATED_TABLE = "generated"
+GENERATED = path_in_release(GENERATED_TABLE)
 
 
 def write_generated(unsealed: Unsealed) -> Stated:
@@ -39,7 +39,7 @@ def write_generated(unsealed: Unsealed) -> Stated:
     if items.is_empty():
         return Stated()
     rows = [_row(item, forbidden) for item in _joined(store, items).iter_rows(named=True)]
-    write_table(unsealed.folder, TABLE, frame_of(ReleasedGenerated, rows))
+    write_table(unsealed.folder, GENERATED_TABLE, frame_of(ReleasedGenerated, rows))
     return Stated(stand_ins=[name for name in MAKERS if any(getattr(row, name) == EMBEDDED for row in rows)])
 
 
@@ -74,12 +74,12 @@ def _row(item: dict[str, object], forbidden: Collection[str]) -> ReleasedGenerat
 
 def wrong_generated(release: OpenRelease) -> Iterator[str]:
     """Problems of the file: unknown prompts, keys that name no option, unnamed stand-ins, personal data."""
-    rows, problems = sound_items(release.folder, TABLE)
+    rows, problems = sound_items(release.folder, GENERATED_TABLE)
     yield from problems
     if rows is None:
         return
     for name, options, key in rows.select("question_id", "options", "key").iter_rows():
-        if key not in list(LETTERS[: len(options)]) or len(set(options)) < len(options):
+        if key not in list(ALPHABET[: len(options)]) or len(set(options)) < len(options):
             yield f"{GENERATED}: {name!r} has a key that names no option, or equal options"
     for maker in sorted(MAKERS):
         if (rows[maker] == EMBEDDED).any() != (maker in release.manifest.embedded_providers):
@@ -93,7 +93,7 @@ def wrong_generated(release: OpenRelease) -> Iterator[str]:
 
 def shown_generated(rows_of: RowsOf) -> Iterator[ShownSection]:
     """A section with capability, alignment, makers and key of the item."""
-    for row in rows_of(TABLE):
+    for row in rows_of(GENERATED_TABLE):
         facts = [
             ("Benchmark", row["bench"]), ("Capability", row["capability"]), ("Aspect", row["aspect"]),
             ("General aspect", row["general"]), ("Level", row["level"]), ("Asks for", row["kind"]),
@@ -108,9 +108,11 @@ def shown_generated(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 
 GENERATED_ITEMS = ReleasePart(
-    (TABLE,),
+    (GENERATED_TABLE,),
     write_generated,
     wrong_generated,
-    changed=lambda old, new: changed_items(old, new, TABLE, ("generated items", "key, options or description")),
+    changed=lambda old, new: changed_items(
+        old, new, GENERATED_TABLE, ("generated items", "key, options or description")
+    ),
     shown=shown_generated,
 )

@@ -26,7 +26,7 @@ from tasks.storage.queries.released import decided_policy, kept_conversations
 from tasks.storage.reviews import last_findings
 from tasks.storage.tables import Store, frame_of
 
-LETTERS = "ABCD"
+CHOICE_LETTERS = "ABCD"
 ASK = "Answer with the letter of the right option in square brackets, such as [A]."
 
 
@@ -74,20 +74,20 @@ def even_letters(accepted: Sequence[Accepted]) -> dict[str, str]:
     dealt: dict[str, str] = {}
     for (_, count), ids in groups.items():
         ordered = sorted(ids, key=lambda each: combined_id("key", [each]))
-        dealt |= {each: LETTERS[place % count] for place, each in enumerate(ordered)}
+        dealt |= {each: CHOICE_LETTERS[place % count] for place, each in enumerate(ordered)}
     return dealt
 
 
 def arranged(options: Sequence[str], key: str, chance: str) -> list[str]:
     """The options with the right one, which is given first, at the letter `key`; the others in an order by hash."""
     others = shuffled(options[1:], chance)
-    place = LETTERS.index(key)
+    place = CHOICE_LETTERS.index(key)
     return [*others[:place], options[0], *others[place:]]
 
 
 def prompt_of(question: str, options: Sequence[str]) -> str:
     """The question and its options as models are asked."""
-    listed = "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
+    listed = "\n".join(f"{letter}. {option}" for letter, option in zip(CHOICE_LETTERS, options, strict=False))
     return f"{question}\n\n{listed}\n\n{ASK}"
 
 
@@ -95,7 +95,7 @@ def key_counts(items: Iterable[GeneratedItem]) -> dict[str, dict[str, int]]:
     """Level -> letter -> how often it is right."""
     found: dict[str, dict[str, int]] = {}
     for item in items:
-        of_level = found.setdefault(item.level, dict.fromkeys(LETTERS, 0))
+        of_level = found.setdefault(item.level, dict.fromkeys(CHOICE_LETTERS, 0))
         of_level[item.key] += 1
     return found
 

@@ -11,7 +11,7 @@ from schemas.errors import BadInput, known_values
 from schemas.items.review import Choice, QueueName, Waiting
 from tasks.generated_bench.accuracy import interval
 from tasks.generated_bench.bench_state import BenchState, read_bench
-from tasks.generated_bench.items import FITS, GUIDED, LETTERS, generated_reviews
+from tasks.generated_bench.items import CHOICE_LETTERS, FITS, GUIDED, generated_reviews
 from tasks.generated_bench.results.errors import ERRORS, WrongAnswer, wrong_answers
 from tasks.generated_bench.wordings import named_letters
 from tasks.review_queue import NONE, DrawnQueue, Listed, ReviewQueue, plain
@@ -100,7 +100,10 @@ class GeneratedQueue(ReviewQueue):
 
 def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: GeneratedAspect | None) -> Waiting:
     texts = {"Aspect": f"{item.general}: {item.aspect}"} | ({"Guideline": aspect.guideline} if aspect else {})
-    texts |= {"Description": described.description, "Key": f"{item.key}: {item.options[LETTERS.index(item.key)]}"}
+    texts |= {
+        "Description": described.description,
+        "Key": f"{item.key}: {item.options[CHOICE_LETTERS.index(item.key)]}",
+    }
     own, shown = item.item_id, tuple(plain(*each) for each in texts.items())
     reasons = (GUIDED,) if aspect else ()
     return Waiting(own, own, own, "What fits?", reasons=reasons, texts=shown, beside=True, blinded=True)
@@ -157,7 +160,7 @@ class WrongAnswersQueue(DrawnQueue):
         found, waiting = self._wrong(store), list[Waiting]()
         for own in self.drawn(found, among):
             item, said = found[own].item, found[own].text
-            right = f"{item.key}: {item.options[LETTERS.index(item.key)]}"
+            right = f"{item.key}: {item.options[CHOICE_LETTERS.index(item.key)]}"
             texts, question = (plain("Right", right), plain("Answer", said)), "What is it an error of?"
             waiting.append(Waiting(own, own, item.item_id, question, texts=texts, beside=True, blinded=True))
         return waiting

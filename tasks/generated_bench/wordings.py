@@ -11,7 +11,7 @@ _NUMBER_WORDS = (
 )  # fmt: skip
 _NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 _WORD = re.compile(r"[^\W_]+")
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ALIKE_MIN = 0.8
 """Share of words in common from which one name repeats another."""
 
@@ -55,4 +55,4 @@ def _singular(word: str) -> str:
 
 def named_letters(question: str, options: Sequence[str]) -> str:
     """A question with its options, one a line."""
-    return "\n".join([question, *(f"{LETTERS[place]}. {option}" for place, option in enumerate(options))])
+    return "\n".join([question, *(f"{ALPHABET[place]}. {option}" for place, option in enumerate(options))])

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import PIL._imaging
 from PIL.JpegImagePlugin import JpegImageFile
 
-BYTES_MAX = 1 << 30
+ADDRESS_SPACE_BYTES = 1 << 30
 """Address space of the process; 25 million pixels take half of it."""
 SECONDS_MAX = 60
 """CPU time for one file."""
@@ -184,7 +184,7 @@ def _serve(pipe: Connection) -> None:
     """Answer files until the other end is closed. No file, socket or process can be opened from here on."""
     library = _Libjpeg()
     for limit, most in (
-        (resource.RLIMIT_AS, BYTES_MAX),
+        (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES),
         (resource.RLIMIT_NOFILE, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NPROC, 0),

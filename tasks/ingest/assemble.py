@@ -22,8 +22,8 @@ from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.parquet import compact
 from tasks.storage.tables import Store, frame_schema
 
-ROWS_A_PART = 16_384
-ROWS_AT_ONCE = 131_072
+CONVERSATIONS_A_PART = 16_384
+SIGHTINGS_AT_ONCE = 131_072
 """Sightings that are assembled at a time; more if one conv_id has more."""
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
@@ -81,7 +81,7 @@ class _Assembly:
 
     def conversations(self) -> Iterator[pl.DataFrame]:
         """The conversations ordered by time, ROWS_A_PART at a time; an empty frame where there are none."""
-        return self._store.batches(_BY_TIME, ROWS_A_PART, assembled_conversations=self._assembled())
+        return self._store.batches(_BY_TIME, CONVERSATIONS_A_PART, assembled_conversations=self._assembled())
 
     def _assembled(self) -> Iterator[pl.DataFrame]:
         """Conversations ordered by conv_id; the sides of their votes are put aside."""
@@ -95,7 +95,7 @@ class _Assembly:
         """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""
         is_of_last = pl.col("conv_id") == pl.col("conv_id").last()
         incomplete = list[pl.DataFrame]()
-        for rows in self._store.batches(_BY_CONV_ID, ROWS_AT_ONCE, numbered_sightings=self._numbered()):
+        for rows in self._store.batches(_BY_CONV_ID, SIGHTINGS_AT_ONCE, numbered_sightings=self._numbered()):
             of_earlier = rows.filter(~is_of_last)
             if of_earlier.height:
                 yield pl.concat([*incomplete, of_earlier])
@@ -207,7 +207,7 @@ def _write_part(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
 def _write_battles(store: Store, parts: Sequence[str], votes: pl.DataFrame) -> None:
     """Write the table of battles; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
     written = list[str]()
-    for rows in store.batches(_BATTLES, ROWS_A_PART, votes=votes):
+    for rows in store.batches(_BATTLES, CONVERSATIONS_A_PART, votes=votes):
         battles = _with_column(store, parts, rows, "vote_reason")
         ids = [None if text is None else text_id(text) for text in battles["vote_reason"]]
         battles = battles.with_columns(vote_reason_id=pl.Series(ids, dtype=pl.String))
@@ -218,7 +218,7 @@ def _write_battles(store: Store, parts: Sequence[str], votes: pl.DataFrame) -> N
 def _write_reactions(store: Store, parts: Sequence[str], opinions: pl.DataFrame, votes: pl.DataFrame) -> None:
     """Write the table of reactions; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
     written = list[str]()
-    for rows in store.batches(_REACTIONS, ROWS_A_PART, opinions=opinions, votes=votes):
+    for rows in store.batches(_REACTIONS, CONVERSATIONS_A_PART, opinions=opinions, votes=votes):
         words = _with_column(store, parts, rows.drop("turn"), "opinion").unnest("opinion").remove(_SAYS_NOTHING)
         written.append(store.write_part("reactions", _as_rows(words, Reaction)))
     store.list_parts("reactions", written)

@@ -25,13 +25,13 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from schemas.errors import BadInput, known_values, why_unreadable, window_in_words
 from schemas.items.conversation import LogFileRead
 from tasks.ingest.formats import BUILT_IN, adapter
-from tasks.ingest.formats.database_tables import Columns, ColumnType, DatabaseTables, Record, column_type, misfits
+from tasks.ingest.formats.database_tables import Columns, ColumnType, DatabaseTables, QueriedRow, column_type, misfits
 from tasks.ingest.log_files import Stamp
 from tasks.ingest.read_new import read_new
 from tasks.ingest.scrub import is_as_read
 from tasks.storage.tables import Store
 
-ROWS_AT_ONCE = 256
+RECORDS_AT_ONCE = 256
 """Records that are fetched, and held, at a time."""
 ROWS_LISTED_AT_ONCE = 20_000
 """Days are listed in the store's tables as soon as so many of their records were read."""
@@ -60,12 +60,12 @@ class Database:
         self._portal = portal
         self._connection = connection
 
-    def ask(self, query: str) -> list[Record]:
+    def ask(self, query: str) -> list[QueriedRow]:
         """All records of a query. Raises DatabaseLost."""
         with _lost():
             return [dict(record) for record in self._portal.call(_records, self._connection, query)]
 
-    def stream(self, query: str, *values: Any) -> Iterator[Record]:
+    def stream(self, query: str, *values: Any) -> Iterator[QueriedRow]:
         """The records of a query, ROWS_AT_ONCE at a time, as they are at its beginning. Raises DatabaseLost."""
         with _lost():
             transaction = self._connection.transaction(isolation="repeatable_read", readonly=True)
@@ -73,7 +73,7 @@ class Database:
             cursor = self._portal.call(_cursor, self._connection, query, values)
         while True:
             with _lost():
-                records = self._portal.call(cursor.fetch, ROWS_AT_ONCE)
+                records = self._portal.call(cursor.fetch, RECORDS_AT_ONCE)
             if not records:
                 break
             yield from map(dict, records)

@@ -20,12 +20,12 @@ from tasks.ingest.formats.adapter import UNEXPECTED, FormatAdapter, names_of_fil
 from tasks.ingest.formats.pictures import file_below, path_of, picture_bytes
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, columns_of, is_table, line_rows, server_folders, table_rows
 from tasks.ingest.log_line import Place
-from tasks.ingest.quarantine import EMBEDDED
+from tasks.ingest.quarantine import EMBEDDED_SUFFIX
 from tasks.runtime.spelled_paths import as_on_disk, by_folded, folded
 from tasks.storage.parts import rows_without
 from tasks.storage.tables import Store, frame_schema
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
 """In order of preference: the server's PNG holds the exact upload, its older JPEG does not. Formats after .bmp cannot
 be read; they are listed so that such a file is rejected for its format instead of as missing."""
 _WILDVISION = re.compile(r"(input_image_(?P<conv_id>[0-9A-Za-z-]{8,64})_(?P<tstamp>\d+(?:\.\d+)?))\.(?:png|jpe?g)")
@@ -102,7 +102,7 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
     alike = by_folded(present)
     files, rejects = [], []
     for name in names:
-        spellings = [name + suffix for suffix in SUFFIXES]
+        spellings = [name + suffix for suffix in IMAGE_SUFFIXES]
         exact = ((file, present[file]) for file in spellings if file in present)
         other = ((file, present[alike[folded(file)]]) for file in spellings if folded(file) in alike)
         named = next(exact, None) or next(other, None)
@@ -194,11 +194,11 @@ def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, he
     """The picture of a row: its bytes, or the file that it names; None where there is none, or it is held."""
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
-        return ImageSource(name + EMBEDDED, file.path, content, image.get("page"))
+        return ImageSource(name + EMBEDDED_SUFFIX, file.path, content, image.get("page"))
     if path is None or not held.isdisjoint(names_of_file(place, path)):
         return None
     picture_file = file_below(place, path)
-    return ImageSource(name + EMBEDDED, picture_file) if picture_file is not None else None
+    return ImageSource(name + EMBEDDED_SUFFIX, picture_file) if picture_file is not None else None
 
 
 def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:

@@ -42,9 +42,9 @@ IMAGE_FOLDERS = ("serve_images", "input_images")
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
-PIECE_BYTES = 8 * 1024 * 1024
+LINES_BYTES = 8 * 1024 * 1024
 """Bytes that a reader holds in memory; more if a line is longer."""
-PART_BYTES = 4 * PIECE_BYTES
+LOG_PART_BYTES = 4 * LINES_BYTES
 """Bytes that a reader reads in one batch and writes as one part."""
 _OVERLAP = 256
 """Bytes by which the pieces of an overlong line overlap, so that no name or flag is cut in two."""

@@ -9,12 +9,12 @@ from schemas.benches.generated import Drawing, DrawingState, GeneratedImage, Gen
 from schemas.items.conversation import ImagePlace, RecordType, Sighting
 from tasks.ingest.formats.adapter import UNDATED_SECONDS
 from tasks.ingest.image_files import ImageSource
-from tasks.ingest.quarantine import EMBEDDED
+from tasks.ingest.quarantine import EMBEDDED_SUFFIX
 from tasks.storage.content_id import text_id
 from tasks.storage.keyed_ids import Tombstones
 from tasks.storage.tables import Store, frame_of
 
-MODEL = "no-model"
+NO_MODEL = "no-model"
 """Model of an item's conversation: nobody has answered it."""
 WITHHELD = "withheld"
 """Why an image cannot be used that is on a list of known hashes, or was taken down."""
@@ -28,7 +28,9 @@ def waiting_drawings(store: Store) -> list[Drawing]:
 def sources_of(drawings: Iterable[Drawing]) -> list[ImageSource]:
     """The images that were drawn."""
     return [
-        ImageSource(each.name + EMBEDDED, None, each.content) for each in drawings if each.state is DrawingState.DRAWN
+        ImageSource(each.name + EMBEDDED_SUFFIX, None, each.content)
+        for each in drawings
+        if each.state is DrawingState.DRAWN
     ]
 
 
@@ -36,7 +38,7 @@ def record_drawings(store: Store, drawings: Iterable[Drawing]) -> None:
     """Write what became of each order to `generated_images`; then `drawings` and its bytes are removed."""
     files = store.read("image_files", ["name", "image_id", "problem"]).unique("name", keep="last")
     found = {name: (image_id, problem) for name, image_id, problem in files.iter_rows()}
-    rows = [_record(each, *found.get(each.name + EMBEDDED, (None, WITHHELD))) for each in drawings]
+    rows = [_record(each, *found.get(each.name + EMBEDDED_SUFFIX, (None, WITHHELD))) for each in drawings]
     store.append("generated_images", frame_of(GeneratedImage, rows))
     store.list_parts("drawings", [])
 
@@ -76,7 +78,7 @@ def _sighting(item: GeneratedItem) -> Sighting:
         tstamp=datetime.fromtimestamp(UNDATED_SECONDS, UTC) + timedelta(microseconds=item.number + 1),
         conv_id=item.item_id,
         opening_id=text_id(item.prompt),
-        model=MODEL,
+        model=NO_MODEL,
         texts=[item.prompt],
         num_messages=1,
         images=[item.name],

@@ -249,7 +249,7 @@ def _unescaped(raw: bytes) -> bytes:
 
 PRESET = "preset:"
 """Prefix of the name of a preset image."""
-EMBEDDED = ".embedded"
+EMBEDDED_SUFFIX = ".embedded"
 """Suffix of the name of an image that a row of a dataset holds."""
 _KEYS = ["source", "line", "conv_id", "images"]
 EVIDENCE = "taken down on request"
@@ -263,7 +263,7 @@ def quarantine_key(name: str) -> str:
     """The key of an image in `quarantine`: its logged name without extension, or its preset path as it is."""
     if name.startswith(PRESET):
         return name
-    return name.removesuffix(EMBEDDED) if name.endswith(EMBEDDED) else name.rpartition(".")[0] or name
+    return name.removesuffix(EMBEDDED_SUFFIX) if name.endswith(EMBEDDED_SUFFIX) else name.rpartition(".")[0] or name
 
 
 def hold(

@@ -25,8 +25,8 @@ from tasks.ingest.formats.pictures import SourceRow, path_of
 from tasks.ingest.image_files import LinkedImages, image_at, linked_images
 from tasks.ingest.log_files import (
     LINE_BYTES_MAX,
-    PART_BYTES,
-    PIECE_BYTES,
+    LINES_BYTES,
+    LOG_PART_BYTES,
     LogFile,
     Piece,
     lines,
@@ -40,7 +40,7 @@ from tasks.ingest.unread_parts import with_unread
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store, frame_of
 
-Texts = list[str | None]
+LineTexts = list[str | None]
 _NOT_TEXT = b"\0\xff\xfe\xef\xbb\xbf"
 """Byte order marks, and the zero bytes of UTF-16."""
 _TABLE_ROW_BYTES = 2048
@@ -214,8 +214,8 @@ def sighting_table(seen: Sequence[Seen]) -> pa.Table:
     columns["num_messages"] = list(map(len, columns["texts"]))
     conv_ids = columns["conv_id"]
     texts = columns["texts"]
-    own: list[Texts | None] = list(texts)
-    following: dict[str, Texts] = {}
+    own: list[LineTexts | None] = list(texts)
+    following: dict[str, LineTexts] = {}
     for place in range(len(own) - 1, -1, -1):
         conv_id, said = conv_ids[place], texts[place]
         if conv_id in following and following[conv_id][: len(said)] == said:
@@ -284,7 +284,7 @@ class PieceReader(NamedTuple):
             result.flagged_unread.update(content.flagged_unread)
             result.excluded_conv_ids.update(content.excluded_conv_ids)
             waiting_bytes += chunk.size_bytes
-            if waiting_bytes >= PART_BYTES:
+            if waiting_bytes >= LOG_PART_BYTES:
                 self._write(tables, rejects, result)
                 tables, rejects, waiting_bytes = [], [], 0
         self._write(tables, rejects, result)
@@ -314,7 +314,7 @@ def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
         for row in _rows(piece):
             rows.append(row)
             size += len(row) if isinstance(row, bytes) else _TABLE_ROW_BYTES
-            if size >= PIECE_BYTES and piece.stop is None:
+            if size >= LINES_BYTES and piece.stop is None:
                 yield _Chunk(piece, line, rows, size)
                 line, rows, size = line + len(rows), [], 0
         yield _Chunk(piece, line, rows, size)

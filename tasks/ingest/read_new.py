@@ -24,7 +24,7 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead, ShrunkFile
 from schemas.items.reject import QuarantineCause
-from tasks.ingest.log_files import PART_BYTES, PIECE_BYTES, LogFile, Piece, RecordSource
+from tasks.ingest.log_files import LINES_BYTES, LOG_PART_BYTES, LogFile, Piece, RecordSource
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import hold, quarantined, withdraw_taken_down
 from tasks.ingest.read_logs import PartsRead, PieceReader, broken_records, no_parts
@@ -90,7 +90,7 @@ def _digest_if_unchanged(stream: BinaryIO, earlier: LogFileRead) -> xxh3_128 | N
     """The digest of the bytes before the offset of `earlier`; None if they have changed, or there are none."""
     digest = xxh3_128()
     bytes_left = earlier.offset
-    while bytes_left and (content := stream.read(min(PIECE_BYTES, bytes_left))):
+    while bytes_left and (content := stream.read(min(LINES_BYTES, bytes_left))):
         digest.update(content)
         bytes_left -= len(content)
     return digest if earlier.offset and digest.hexdigest() == earlier.end_digest else None
@@ -106,7 +106,7 @@ def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_12
     start = position = first.start
     lines = first.lines_before
     whole_lines_digest = digest.copy()
-    while content := stream.read(PIECE_BYTES):
+    while content := stream.read(LINES_BYTES):
         end = content.rfind(b"\n") + 1
         if end:
             whole_lines_digest = digest.copy()
@@ -136,8 +136,8 @@ def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
     waiting_bytes = 0
     for piece in chain.from_iterable(file_plan.pieces for file_plan in plans):
         # How many bytes a file that is read as a whole unpacks to is not known: it is a batch of its own.
-        size = PART_BYTES if piece.stop is None else piece.size_bytes
-        if waiting and waiting_bytes + size > PART_BYTES:
+        size = LOG_PART_BYTES if piece.stop is None else piece.size_bytes
+        if waiting and waiting_bytes + size > LOG_PART_BYTES:
             yield waiting
             waiting, waiting_bytes = [], 0
         waiting.append(piece)

@@ -26,7 +26,7 @@ from xxhash import xxh3_128
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead, ScrubbedFile
 from tasks.ingest.formats import ARENA_LOGS
-from tasks.ingest.log_files import PIECE_BYTES, LogFile, RecordSource, lines, source_files
+from tasks.ingest.log_files import LINES_BYTES, LogFile, RecordSource, lines, source_files
 from tasks.ingest.quarantine import line_is_flagged, notable
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads
 from tasks.storage.keyed_ids import keyed_address, known_key
@@ -153,7 +153,7 @@ def _digest(path: Path, size_bytes: int | None = None) -> str:
     digest = xxh3_128()
     bytes_left = path.stat().st_size if size_bytes is None else size_bytes
     with path.open("rb", buffering=0) as stream:
-        while bytes_left and (content := stream.read(min(PIECE_BYTES, bytes_left))):
+        while bytes_left and (content := stream.read(min(LINES_BYTES, bytes_left))):
             digest.update(content)
             bytes_left -= len(content)
     return digest.hexdigest()

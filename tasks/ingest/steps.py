@@ -31,7 +31,7 @@ from tasks.ingest.image_files import (
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile, files_in_words, source_files
 from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
-from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
+from tasks.ingest.quarantine import EMBEDDED_SUFFIX, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
 from tasks.ingest.shrunk import shrunk_files
 from tasks.ingest.take_in import ImageObserver, ImageReader, ImageShard, take_in_files
@@ -101,8 +101,8 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     taken_in = store.read("image_files").unique("name", keep="last")
     left = [preset for preset in not_held(store, presets) if f"{PRESET}{preset.path}" not in done.taken_down]
     _store_presets(store, left, taken_in)
-    carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
-    missing = missing.filter(~(pl.col("source") + EMBEDDED).is_in(list(carried_names)))
+    carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED_SUFFIX)}
+    missing = missing.filter(~(pl.col("source") + EMBEDDED_SUFFIX).is_in(list(carried_names)))
     missing = pl.concat([missing, rejects_of_others(store, logged)]) if _items_file(settings) else missing
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **_counts(done), "missing": missing.height}
@@ -117,7 +117,7 @@ def _new_sources(
     known_files = store.read("image_files")
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
     new = not_taken_in([*found, *preset_sources], known_files)
-    return new, set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
+    return new, set(missing["source"]) - {name.removesuffix(EMBEDDED_SUFFIX) for name in known_files["name"]}
 
 
 def _items_file(settings: Settings) -> str | None:

@@ -14,7 +14,7 @@ from tasks.ingest.formats.parts import (
     PICTURE,
     SYSTEM,
     TEXT,
-    THINKING,
+    THINKING_PART,
     MessagePart,
     is_image_place,
     is_plain,
@@ -175,7 +175,7 @@ def _message_parts(message: SourceRow) -> Iterator[MessagePart]:
     """The parts of a message, and one picture for each index into the row's pictures in its `images`."""
     is_instruction = role_of(message) == SYSTEM
     for part in parts_of(message):
-        if not is_instruction or part.kind not in (TEXT, THINKING):
+        if not is_instruction or part.kind not in (TEXT, THINKING_PART):
             yield part
     if "images" in message:
         for value in as_list(message["images"]):
@@ -197,7 +197,7 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
     always lost. A lost text makes the row have one text more than were read, and so does each joined one: at most that
     surplus is lost.
     """
-    texts = [each for each in parts if each.part.kind in (TEXT, THINKING)]
+    texts = [each for each in parts if each.part.kind in (TEXT, THINKING_PART)]
     surplus = len(texts) - len(texts_read)
     if surplus <= 0:
         return []
@@ -226,7 +226,7 @@ def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
     """
     parts_by_kind: dict[str, list[RowPart]] = {}
     for each in parts:
-        if each.part.kind not in (TEXT, THINKING):
+        if each.part.kind not in (TEXT, THINKING_PART):
             parts_by_kind.setdefault(each.part.kind, []).append(each)
     lost: list[RowPart] = []
     for kind, parts_of_kind in parts_by_kind.items():

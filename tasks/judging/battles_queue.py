@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.items.review import CANNOT_TELL, Choice, QueueName, Waiting
 from tasks.judging.agreement.choices import is_swapped
-from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
+from tasks.judging.agreement.label_files import VOTE_NAMES, Labels, labels_of
 from tasks.judging.pairs import ShownBattle, shown
 from tasks.review_queue import Listed, ReviewQueue, plain
 from tasks.storage.content_id import combined_id
@@ -44,7 +44,7 @@ class BattlesQueue(ReviewQueue):
         "and people agree."
     )
     choices = (
-        *(Choice(key, vote, vote.capitalize()) for key, vote in zip(_KEYS, VOTES.values(), strict=True)),
+        *(Choice(key, vote, vote.capitalize()) for key, vote in zip(_KEYS, VOTE_NAMES.values(), strict=True)),
         Choice("x", CANNOT_TELL, "Cannot tell"),
     )
     tables = ("decisions", "conversations", "battles")

@@ -22,7 +22,7 @@ from tasks.providers.cost import Count, chat_cost
 from tasks.storage.queries.failures import (
     PROPOSED,
     RIGHT,
-    UNKNOWN,
+    UNKNOWN_MARK,
     WRONG,
     CaseAnswer,
     FailureCase,
@@ -38,7 +38,7 @@ from tasks.storage.tables import Store
 REPLY_TOKENS = 60
 """Expected length of a reply: one or two sentences and a word."""
 _PROMPT = "judges/case"
-_OPEN_MARKS = (UNKNOWN, RIGHT + PROPOSED, WRONG + PROPOSED)
+_OPEN_MARKS = (UNKNOWN_MARK, RIGHT + PROPOSED, WRONG + PROPOSED)
 _WORDS = [truth.value for truth in AnswerTruth]
 _STATED = re.compile(rf'"answer"\s*:\s*"({"|".join(_WORDS)})"')
 _SHAPE = ReplyShape(

@@ -8,7 +8,7 @@ from schemas.settings import EvaluateSettings
 from tasks.judging.answers import answers_by_model, unanswered
 from tasks.judging.ask import judge_version, unjudged
 from tasks.judging.pairs import ShownBattle, pairs_of_battles, pairs_with_baseline
-from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
+from tasks.judging.protocols import VISIT_PROTOCOLS, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.sources import KeyedItemsOf, bench_of, item_pairs, no_keyed_items, protocol_of, versions_of
 from tasks.providers.asked_models import judge_of, models_of
 from tasks.providers.cost import Count, Sent, chat_cost
@@ -29,7 +29,7 @@ def estimate_evaluation(
         found += chat_cost(asked, f"answers of {asked.name}", texts, _ANSWER_TOKENS, prices, count)
     if judge := judge_of(chosen):
         how, baseline = protocol_of(chosen), chosen.baseline or ""
-        if how.name in VISIT:
+        if how.name in VISIT_PROTOCOLS:
             pairs = item_pairs(store, chosen, how)[1]
         else:
             answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)

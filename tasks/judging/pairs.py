@@ -11,8 +11,8 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from tasks.judging.answers import AnswersByModel
 from tasks.judging.items import Items, reference_answers
-from tasks.judging.protocols import VISIT, AnswerPair, Protocol
-from tasks.judging.questions import BETWEEN, Bench, Images, image_places
+from tasks.judging.protocols import VISIT_PROTOCOLS, AnswerPair, Protocol
+from tasks.judging.questions import MESSAGE_SEPARATOR, Bench, Images, image_places
 from tasks.judging.visit_battles import REFERENCE, shown_id
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.signals import StoredImages
@@ -69,7 +69,7 @@ def shown(battles: pl.DataFrame) -> list[ShownBattle]:
 
 def _said(turns: Sequence[dict[str, Any]], role: str) -> str:
     texts = [turn["content"] for turn in turns if turn["role"] == role]
-    return texts[0] if len(texts) == 1 else BETWEEN.join(f"({n}) {text}" for n, text in enumerate(texts, 1))
+    return texts[0] if len(texts) == 1 else MESSAGE_SEPARATOR.join(f"({n}) {text}" for n, text in enumerate(texts, 1))
 
 
 AnswerRow = Mapping[str, Any]
@@ -147,7 +147,7 @@ def pairs_of_items(
     items: Items, playing: AnswersByModel, battles: Iterable[ItemBattle], protocol: Protocol
 ) -> Iterator[AnswerPair]:
     """Both orders of every battle, one after the other, with captions instead of images."""
-    with_reference = protocol.name == VISIT[1]
+    with_reference = protocol.name == VISIT_PROTOCOLS[1]
     for item_id, one, other in battles:
         item = items.judged[item_id]
         about = {"question_id": item_id, "document_id": item.document_id, "shown": shown_id(item, with_reference)}

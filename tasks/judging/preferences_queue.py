@@ -6,7 +6,7 @@ A sheet has no model.
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from schemas.items.review import Choice, QueueName, ShownText, Waiting
-from tasks.judging.agreement.choices import SIDES, ItemAnswers
+from tasks.judging.agreement.choices import SIDE_WINNERS, ItemAnswers
 from tasks.judging.agreement.stored import Stored
 from tasks.judging.visit_battles import REFERENCE
 from tasks.review_queue import Listed, ReviewQueue, plain
@@ -27,7 +27,7 @@ class PreferencesQueue(ReviewQueue):
         "Which answer is better? Models are not shown, and one must be chosen. "
         "`curate review results preferences --bench NAME --out FILE` makes battles of the choices."
     )
-    choices = tuple(Choice(side[0], side, side.capitalize()) for side in SIDES)
+    choices = tuple(Choice(side[0], side, side.capitalize()) for side in SIDE_WINNERS)
     tables = ("bench_items", "bench", "answers", "captions", "references", "decisions", "conversations")
 
     def __init__(self, every: Callable[[Store], tuple[Sequence[ItemAnswers], Stored]], count: int, seed: int) -> None:

@@ -132,7 +132,7 @@ def parse_vote(text: str) -> Winner | None:
 
 PROTOCOLS = ("visionarena", "wildvision", "visit")
 """Ways to compare two answers to a benchmark, as in the settings."""
-VISIT = ("visit", "visit-reference")
+VISIT_PROTOCOLS = ("visit", "visit-reference")
 """Protocols of judges that read captions instead of images, as in `verdicts`: without and with the reference."""
 VOTE = "vote"
 """The protocol of votes on battles that people voted on."""
@@ -227,8 +227,8 @@ class Protocol:
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol `name`: one of `PROTOCOLS`, `VISIT`, or `VOTE`. Raises BadInput for an unknown one."""
-    if name in VISIT:
+    """The protocol `name`: one of `PROTOCOLS`, `VISIT_PROTOCOLS`, or `VOTE`. Raises BadInput for an unknown one."""
+    if name in VISIT_PROTOCOLS:
         return _visit(name)
     if name == VOTE:
         return _vote()
@@ -307,7 +307,7 @@ def _visit(name: str) -> Protocol:
     A prompt with a reply format says itself how the verdict is stated; a reply without one is final.
     """
     reply = reply_format("judges/visit_system")
-    parts = ["system", *(["reference"] if name == VISIT[1] else []), *([] if reply else ["stated"])]
+    parts = ["system", *(["reference"] if name == VISIT_PROTOCOLS[1] else []), *([] if reply else ["stated"])]
     system = "\n".join(load_prompt(f"judges/visit_{part}").text for part in parts)
     extract = load_prompt("judges/visit_extract").text
     shape = "" if reply else str(VERDICT_SHAPE.schema)

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
-from tasks.bench.draw import HIDDEN, draw_name, drawn_prompts
+from tasks.bench.draw import HIDDEN_PREFIX, draw_name, drawn_prompts
 from tasks.product import KeyedItems
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.queries.bench import FAILURES
@@ -22,7 +22,7 @@ from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]
 """(png or jpeg, encoded image without metadata), in the order of the prompt."""
-BETWEEN = "\n\n"
+MESSAGE_SEPARATOR = "\n\n"
 """Separator of the user's messages."""
 
 
@@ -114,7 +114,7 @@ def bench_of_questions(store: Store, draw: str, questions: Sequence[BenchQuestio
 
 def prompts_of_draw(store: Store, draw: str) -> list[str]:
     """The question ids of a draw, sorted; empty when it is not the store's present one, or of a release."""
-    hidden = draw.startswith(HIDDEN)
+    hidden = draw.startswith(HIDDEN_PREFIX)
     try:
         drawn = drawn_prompts(store, hidden)
     except BadInput:  # some of its prompts are not kept any more
@@ -126,7 +126,7 @@ _COLUMNS = ("question_id", "turns", "image_ids")
 
 
 def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> BenchQuestion:
-    prompt = BETWEEN.join(turn["content"] for turn in turns if turn["role"] == "user")
+    prompt = MESSAGE_SEPARATOR.join(turn["content"] for turn in turns if turn["role"] == "user")
     return BenchQuestion(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
 
 
@@ -200,6 +200,6 @@ def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool
         start += len(f"({number}) ") if numbered and len(asked) > 1 else 0
         for shown in turn.get("images") or ():
             found.setdefault(shown["image"], start + shown["character"])
-        start += len(turn["content"]) + len(BETWEEN)
+        start += len(turn["content"]) + len(MESSAGE_SEPARATOR)
     known = [found[index] for index in range(images) if index in found]
     return tuple(known) if len(known) == images and any(known) else ()

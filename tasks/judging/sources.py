@@ -11,7 +11,7 @@ from tasks.judging.caption_answers import caption_bench
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items, item_questions, items_of, written_bench
 from tasks.judging.pairs import battles_between, pairs_of_items, players
-from tasks.judging.protocols import VISIT, AnswerPair, Protocol, protocol
+from tasks.judging.protocols import VISIT_PROTOCOLS, AnswerPair, Protocol, protocol
 from tasks.judging.questions import Bench, bench_of_failures, bench_of_items, bench_of_release, bench_of_store
 from tasks.product import KeyedItems
 from tasks.providers.asked_models import models_of
@@ -57,8 +57,8 @@ def is_failure_pool(store: Store, bench: str) -> bool:
 
 def protocol_of(chosen: EvaluateSettings) -> Protocol:
     """The protocol; for submissions too, the one with or without the reference where judges read captions."""
-    captions = chosen.protocol in VISIT or chosen.submission is not None
-    return protocol(VISIT[chosen.with_reference] if captions else chosen.protocol)
+    captions = chosen.protocol in VISIT_PROTOCOLS or chosen.submission is not None
+    return protocol(VISIT_PROTOCOLS[chosen.with_reference] if captions else chosen.protocol)
 
 
 def versions_of(chosen: EvaluateSettings, bench: Bench) -> dict[str, str] | None:

@@ -24,7 +24,7 @@ from tasks.judging.cases import propose_verdicts
 from tasks.judging.files.answer_files import read_answers
 from tasks.judging.items import Items
 from tasks.judging.pairs import anonymous_battles, pairs_of_battles, pairs_with_baseline, shown
-from tasks.judging.protocols import VISIT, VOTE, AnswerPair, Protocol, protocol
+from tasks.judging.protocols import VISIT_PROTOCOLS, VOTE, AnswerPair, Protocol, protocol
 from tasks.judging.questions import texts_of_images
 from tasks.judging.sources import KeyedItemsOf, bench_of, item_pairs, no_keyed_items, protocol_of, versions_of
 from tasks.judging.stand_ins import consensus_judge, consensus_voter, nearness_judge
@@ -59,7 +59,7 @@ def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
     store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
     to_ask(settings)
-    if how.name in VISIT:
+    if how.name in VISIT_PROTOCOLS:
         return _judge_items(store, settings, *item_pairs(store, chosen, how))
     bench, baseline = bench_of(store, chosen, keyed), chosen.baseline or ""
     answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from tasks.judging.protocols import VISIT, AnswerPair, Protocol
+from tasks.judging.protocols import VISIT_PROTOCOLS, AnswerPair, Protocol
 from tasks.storage.content_id import combined_id
 from tasks.storage.tables import Store
 from tasks.written_bench.written_items import ItemForJudging, items_for_judging
@@ -33,7 +33,7 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None, g
     items = items_for_judging(store, bench, not_given=True, generic=generic)
     current = [shown_id(item, with_reference) for item in items for with_reference in (False, True)]
     found = store.read("verdicts", _COLUMNS).filter(
-        pl.col("protocol").is_in(VISIT), pl.col("shown").is_in(current), draw=f"{ITEMS_DRAW}{bench}"
+        pl.col("protocol").is_in(VISIT_PROTOCOLS), pl.col("shown").is_in(current), draw=f"{ITEMS_DRAW}{bench}"
     )
     if found.is_empty():
         raise BadInput(

@@ -22,18 +22,24 @@ from tasks.runtime.times import read_times, unwrapped
 from tasks.runtime.untrusted import one_line, read_yaml
 from tasks.storage.arrow_files import open_arrow
 from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, together
-from tasks.storage.queries.conversation_features import MARKS, TAXONOMY, answers_of, marks
+from tasks.storage.queries.conversation_features import TAXONOMY, VOTE_MARKS, answers_of, marks
 
-NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
+COLUMN_NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """Column names of published tables."""
-_STYLE: dict[str, list[str]] = NAMES["style"]
-_SOURCES = {name for names in NAMES["battle"].values() for name in names}
-_SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], *NAMES["context_tokens"], "conv_metadata", "taxonomy"}
+_STYLE: dict[str, list[str]] = COLUMN_NAMES["style"]
+_SOURCES = {name for names in COLUMN_NAMES["battle"].values() for name in names}
+_SOURCES |= {
+    *COLUMN_NAMES["one_hot"],
+    *COLUMN_NAMES["categories"],
+    *COLUMN_NAMES["context_tokens"],
+    "conv_metadata",
+    "taxonomy",
+}
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
-_SAID = {*NAMES["battle"]["prompt"], *NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
+_SAID = {*COLUMN_NAMES["battle"]["prompt"], *COLUMN_NAMES["battle"]["vote_reason"], *_CONVERSATIONS}
 _BEYOND_HEADER = "cell beyond the header"
 """Column of the first cell of a CSV row for which the header has no name."""
 _OF_VOTES = ("model_a", "model_b", "winner")
@@ -70,10 +76,10 @@ def _battles_of(
     raw: pl.DataFrame, place: str, columns_of_table: Callable[[], Sequence[str]], named: bool, prompts: bool
 ) -> pl.DataFrame:
     """The battles in the wanted columns of a table. `columns_of_table`: the names of all its columns, for an error."""
-    if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
-        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
+    if "winner" not in raw.columns and set(COLUMN_NAMES["one_hot"]) <= set(raw.columns):
+        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in COLUMN_NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
-    columns = _chosen(raw, NAMES["battle"])
+    columns = _chosen(raw, COLUMN_NAMES["battle"])
     columns |= dict(_fields(raw["taxonomy"])) if "taxonomy" in raw.columns else {}
     soft = None if "winner" in columns else columns.get("preference")
     if soft is not None:
@@ -97,7 +103,7 @@ def _battles_of(
     counted = _counted(raw)
     made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
     made += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
-    found = pl.DataFrame([*made, *(raw[name] for name in MARKS if name in raw.columns)])
+    found = pl.DataFrame([*made, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
     voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
@@ -155,14 +161,14 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     Raises BadInput when a column is missing, a rating or interval is not a number, or a model is rated twice. The end
     of an interval may be null.
     """
-    raw = read_table(path, {name for names in NAMES["board"].values() for name in names} | {"slice"})
+    raw = read_table(path, {name for names in COLUMN_NAMES["board"].values() for name in names} | {"slice"})
     if "slice" in raw.columns:
         known = raw["slice"].unique().to_list()
         if slice_name not in known:
             raise BadInput(f"{str(path)!r} has no slice {known_values(slice_name, map(str, known))}")
         raw = raw.filter(pl.col("slice") == slice_name)
-    columns = _chosen(raw, NAMES["board"])
-    if lacking := [name for name in NAMES["board"] if name not in columns]:
+    columns = _chosen(raw, COLUMN_NAMES["board"])
+    if lacking := [name for name in COLUMN_NAMES["board"] if name not in columns]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
@@ -189,7 +195,7 @@ def _chosen(raw: pl.DataFrame, names: Mapping[str, list[str]]) -> dict[str, pl.S
 
 def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     """Bool columns under our names; of several with one name, the last is used."""
-    for struct in NAMES["categories"]:
+    for struct in COLUMN_NAMES["categories"]:
         if struct in raw.columns:
             for name, leaf in _leaves(raw[struct]):
                 if leaf.dtype == pl.Boolean:
@@ -211,7 +217,7 @@ def _counted(raw: pl.DataFrame) -> dict[str, pl.Series]:
 def _lengths(fields: Mapping[str, pl.Series], columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     if "turns" in columns:
         yield "rounds", columns["turns"]
-    if found := next((name for name in NAMES["context_tokens"] if name in fields), None):
+    if found := next((name for name in COLUMN_NAMES["context_tokens"] if name in fields), None):
         yield "context_tokens", fields[found]
 
 
@@ -291,14 +297,14 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _opened(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the text of its first message in place of a conversation, and `MARKS` of the answers of both.
+    """The table with the text of its first message in place of a conversation, and `VOTE_MARKS` of the answers of both.
 
     A table without rows has no types.
     """
     if not isinstance(table.schema.get("conversation_a"), pl.List):
         return table
     opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
-    turns, models = [table.schema.get(name) for name in _CONVERSATIONS], _chosen(table, NAMES["battle"])
+    turns, models = [table.schema.get(name) for name in _CONVERSATIONS], _chosen(table, COLUMN_NAMES["battle"])
     if all(map(_is_told, turns)) and {"model_a", "model_b"} <= {*models}:
         said = pl.concat_str(*(answers_of(pl.col(name)) for name in _CONVERSATIONS), separator="\n", ignore_nulls=True)
         sides = [pl.col(models[side].name).cast(pl.String) for side in ("model_a", "model_b")]

@@ -20,16 +20,16 @@ from tasks.leaderboard.votes import votes
 
 LEFT_DAYS = 30
 """Days without a vote after which a model counts as gone."""
-PROMPT = "prompt"
+PROMPT_COLUMN = "prompt"
 """Column that is equal for equal prompts."""
 _UNKNOWN = "unknown"
 _GRID = 4001
 """Points of the integral over the highest of several normal draws."""
 _DEVIATIONS = 8.0
-Facts = Mapping[str, ModelFacts]
+FactsOfModels = Mapping[str, ModelFacts]
 
 
-def exposure(battles: pl.DataFrame, facts: Facts) -> list[Exposure]:
+def exposure(battles: pl.DataFrame, facts: FactsOfModels) -> list[Exposure]:
     """Votes of each model, provider, licence and kind of weights, most first. `battles` come from `rateable`."""
     sides = _sides(battles).group_by("model").agg(appearances=pl.len()).sort("model")
     total, rows = sides["appearances"].sum(), list[Exposure]()
@@ -41,7 +41,7 @@ def exposure(battles: pl.DataFrame, facts: Facts) -> list[Exposure]:
     return rows
 
 
-def _groups(models: pl.Series, facts: Facts) -> dict[str, pl.Series]:
+def _groups(models: pl.Series, facts: FactsOfModels) -> dict[str, pl.Series]:
     """The group of each model, by what models have in common."""
     known = [facts.get(model, ModelFacts()) for model in models]
     weights = {True: "open", False: "closed", None: _UNKNOWN}
@@ -56,11 +56,13 @@ def _groups(models: pl.Series, facts: Facts) -> dict[str, pl.Series]:
 
 def _sides(battles: pl.DataFrame) -> pl.DataFrame:
     """model, and tstamp and prompt where battles have them, of both sides of every battle."""
-    more = [name for name in ("tstamp", PROMPT) if name in battles.columns]
+    more = [name for name in ("tstamp", PROMPT_COLUMN) if name in battles.columns]
     return pl.concat(battles.select(pl.col(side).alias("model"), *more) for side in ("model_a", "model_b"))
 
 
-def model_lives(battles: pl.DataFrame, board: Sequence[Rating], method: RatingMethod, facts: Facts) -> list[ModelLife]:
+def model_lives(
+    battles: pl.DataFrame, board: Sequence[Rating], method: RatingMethod, facts: FactsOfModels
+) -> list[ModelLife]:
     """One row for each model, best first. `battles` come from `rateable`, `board` is what they give."""
     timed = "tstamp" in battles.columns and battles["tstamp"].null_count() < battles.height
     day = pl.col("tstamp").dt.date() if timed else pl.lit(None, pl.Date)
@@ -127,7 +129,7 @@ def months(battles: pl.DataFrame) -> list[ArenaMonth]:
     seen, rows = set[object](), list[ArenaMonth]()
     for month in names:
         own, so_far = dated.filter(month=month), dated.filter(pl.col("month") <= month)
-        asked = {*own[PROMPT].drop_nulls()} if PROMPT in own.columns else None
+        asked = {*own[PROMPT_COLUMN].drop_nulls()} if PROMPT_COLUMN in own.columns else None
         rows.append(
             ArenaMonth(
                 month=month,
@@ -155,13 +157,13 @@ def _components(battles: pl.DataFrame) -> int:
     return int(connected_components(graph, directed=False)[0])
 
 
-def best_of(board: Sequence[Rating], facts: Facts) -> list[BestOf]:
+def best_of(board: Sequence[Rating], facts: FactsOfModels) -> list[BestOf]:
     """One row for each provider with two or more models on the board, the largest bias first."""
     rows = list(_best_of(board, facts))
     return sorted(rows, key=lambda row: (-row.bias, row.provider))
 
 
-def _best_of(board: Sequence[Rating], facts: Facts) -> Iterator[BestOf]:
+def _best_of(board: Sequence[Rating], facts: FactsOfModels) -> Iterator[BestOf]:
     told = {row.model: facts[row.model].provider for row in board if row.model in facts and _half_width(row) > 0}
     for provider in sorted({name for name in told.values() if name is not None}):
         own = [row for row in board if told.get(row.model) == provider and _finite(row) is not None]

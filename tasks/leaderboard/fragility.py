@@ -15,7 +15,7 @@ import polars as pl
 
 from schemas.rating import STYLE_CONTROL, Fragility, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE, Structure
-from tasks.leaderboard.influence import Ballots, Contest
+from tasks.leaderboard.influence import Ballots, RankedModels
 from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.style_control import StyledVotes, fit, measured_covariates, style_differences, styled
 from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes, votes
@@ -141,7 +141,7 @@ def _neighbours(board: _Board) -> Iterator[dict[str, Any]]:
 
 
 def _values(
-    board: _Board, what: str, place: int, ballots: Ballots, contest: Contest, changed: Vector | None
+    board: _Board, what: str, place: int, ballots: Ballots, contest: RankedModels, changed: Vector | None
 ) -> dict[str, Any]:
     models, (first, second) = board.cast.models, contest
     needed = None if changed is None else int(changed.sum())
@@ -162,7 +162,7 @@ def _values(
     }
 
 
-def _estimate(board: _Board, ballots: Ballots, contest: Contest) -> float:
+def _estimate(board: _Board, ballots: Ballots, contest: RankedModels) -> float:
     """Changes that the contest needs to first order; infinite where all together are too few."""
     gains = ballots.gains(np.zeros(len(ballots.most)), board.at, board.finite(), contest)
     return float(_taken(gains, ballots.most, board.at[contest[0]] - board.at[contest[1]])[1])
@@ -189,7 +189,7 @@ def _changes(order: Numbers, most: Vector, count: float) -> Vector:
     return changed
 
 
-def _proved(board: _Board, ballots: Ballots, contest: Contest) -> Vector | None:
+def _proved(board: _Board, ballots: Ballots, contest: RankedModels) -> Vector | None:
     """The fewest changes (units,) found with which the board of exactly the remaining votes has the other order.
 
     Under style control the covariates of the remaining votes are standardised anew, which shifts the lead a little; the
@@ -211,7 +211,7 @@ def _proved(board: _Board, ballots: Ballots, contest: Contest) -> Vector | None:
     return None
 
 
-def _fewest(board: _Board, ballots: Ballots, contest: Contest, beyond: float = 0.0) -> Vector | None:
+def _fewest(board: _Board, ballots: Ballots, contest: RankedModels, beyond: float = 0.0) -> Vector | None:
     """The fewest changes (units,) found after which the second model leads by `beyond` log-odds; None without any."""
     changed, at, finite, limit = np.zeros(len(ballots.most)), board.at, board.finite(), np.inf
     best: Vector | None = None
@@ -239,10 +239,10 @@ def _fewest(board: _Board, ballots: Ballots, contest: Contest, beyond: float = 0
     return best
 
 
-def _is_other(at: Vector, known: Structure, contest: Contest, beyond: float) -> bool:
+def _is_other(at: Vector, known: Structure, contest: RankedModels, beyond: float) -> bool:
     """Whether the second model leads, by more than `beyond` log-odds, and both ratings are finite."""
     return _together(known, contest) and bool(at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
 
 
-def _together(known: Structure, contest: Contest) -> bool:
+def _together(known: Structure, contest: RankedModels) -> bool:
     return bool(known.core[[*contest]].all() and (known.group[[*contest]] == 0).all())

@@ -18,7 +18,7 @@ from tasks.leaderboard.bradley_terry import Structure, laplacian, log_strengths,
 from tasks.leaderboard.style_control import StyledVotes, fit
 from tasks.leaderboard.votes import Mask, Numbers, Vector, Votes
 
-Contest = tuple[int, int]
+RankedModels = tuple[int, int]
 """Two models, by number; the first leads."""
 _KIND = ["pair", "score", "weight"]
 
@@ -90,7 +90,7 @@ class Ballots:
         score = np.divide(won, games, out=np.zeros(len(won)), where=games > 0)
         return fit(replace(self.style, cast=replace(cast, score=score), weight=games), start), known
 
-    def gains(self, changed: Vector, at: Vector, finite: Mask, contest: Contest) -> Vector:
+    def gains(self, changed: Vector, at: Vector, finite: Mask, contest: RankedModels) -> Vector:
         """float64 (units,): what one more change of each unit takes off the first model's lead over the second.
 
         `at`: the parameters after `changed`; `finite`: models of finite rating. In log-odds.

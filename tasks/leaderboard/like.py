@@ -24,7 +24,7 @@ from tasks.storage.tables import Store
 
 LIKE = "like"
 """Slice of the board."""
-WIDTH = 0.15
+DEFAULT_WIDTH = 0.15
 """Default width: a prompt with a cosine of 0.65 has a tenth of the weight of the prompt itself."""
 _WEIGHT_MIN = 0.01
 """Votes that weigh less are left out; one on the same prompt weighs 1. With the default width these are the votes on
@@ -118,7 +118,7 @@ def cosines(store: Store, versions: Versions, battles: pl.DataFrame, aim: Aim) -
     return battles.join(nearest, on="conversation_a", how="left", maintain_order="left")["cosine"]
 
 
-def kernel_weights(cosine: pl.Series, width: float = WIDTH) -> Vector:
+def kernel_weights(cosine: pl.Series, width: float = DEFAULT_WIDTH) -> Vector:
     """float64 (votes,): exp((cosine - 1) / width), 0 for a null and for what would be less than `_WEIGHT_MIN`.
 
     For unit vectors (cosine - 1) / width is -d^2 / (2 width), d their distance: a normal kernel.

@@ -51,7 +51,7 @@ from tasks.leaderboard.style_control import (
     KNOWN_ONLY,
     LEFT_OUT,
     NOT_ON_BOARD,
-    UNKNOWN,
+    UNKNOWN_COVARIATE,
     partly_known,
     rank_changes,
     style_board,
@@ -66,9 +66,9 @@ ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
 """Flag of boards with votes on models whose names were shown."""
 PAIR_CARDS = "pair_cards"
-FRAGILITY, PLAN = "fragility", "plan"
+FRAGILITY_TABLE, PLAN = "fragility", "plan"
 VOTE_STATISTICS = "vote_statistics"
-SUSPECTS, VOTE_CHECKS = "suspects", "vote_checks"
+SUSPECTS, VOTE_CHECKS_TABLE = "suspects", "vote_checks"
 WITHOUT_SUSPECTS = "without_suspects"
 """Slice of all votes but those of suspects; among all slices it is there when there are any."""
 _NONE, _ONE = pl.Series([False]), pl.Series([1.0])
@@ -126,7 +126,7 @@ class RatingTables:
                 yield f"{name}: counted on both sides of {counted}, less than half; the board is not adjusted for it"
         if table == SUSPECTS:
             yield from lacking(self.battles)
-        if table == FRAGILITY and "question_id" not in columns:
+        if table == FRAGILITY_TABLE and "question_id" not in columns:
             yield "the table has no ids (column question_id): which votes these are is not told"
         if table in ("months", "model_lives") and "tstamp" not in columns:
             yield "the table has no times (column tstamp): who came and left when is not told"
@@ -213,7 +213,7 @@ class RatingTables:
             preset=self.method.style_preset,
             battles=complete.height,
             of=self.rated.height,
-            flags=[UNKNOWN],
+            flags=[UNKNOWN_COVARIATE],
         )
 
     @cached_property
@@ -230,7 +230,7 @@ class RatingTables:
         """Chosen slice -> table of `_STYLED` -> its rows; a slice is fitted once for both, and not kept."""
         parts = {name: mask for name, mask in self._chosen(self.valid).items() if name != OVERALL}
         fitted = ((name, self._part(name, mask)) for name, mask in parts.items())
-        return {name: {table: TABLES[table](part) for table in _STYLED} for name, part in fitted}
+        return {name: {table: RATING_TABLES[table](part) for table in _STYLED} for name, part in fitted}
 
     @cached_property
     def records(self) -> list[PairRecord]:
@@ -265,7 +265,7 @@ class RatingTables:
         return self.rated.filter(pl.Series(slice_masks(self.rated)[slice_name]))
 
     def rows(self, table: str) -> Sequence[Row]:
-        """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
+        """Rows of one of `RATING_TABLES` for the chosen slices; those with flags say so when named votes are in.
 
         Raises BadInput for a slice without battles, a reference without battles, and slices of tables about voters.
         """
@@ -291,16 +291,16 @@ class RatingTables:
         if table in (*_OF_VOTERS, *FAIRNESS) and self.slices:
             raise BadInput(f"--table {table} is about all votes; leave --slice out")
         if table in _OF_ALL:
-            return TABLES[table](self)
+            return RATING_TABLES[table](self)
         models = {*self.valid["model_a"], *self.valid["model_b"]}
         if self.reference is not None and self.reference not in models:
             raise BadInput(f"reference model {known_values(self.reference, models)}")
         rows: list[Row] = []
         for name, mask in self._chosen(self.valid).items():
             if name == OVERALL:
-                rows += TABLES[table](self)
+                rows += RATING_TABLES[table](self)
                 continue
-            found = self._styles[name][table] if table in _STYLED else TABLES[table](self._part(name, mask))
+            found = self._styles[name][table] if table in _STYLED else RATING_TABLES[table](self._part(name, mask))
             rows += [row.model_copy(update={"slice": name}) for row in found]
         return rows
 
@@ -335,7 +335,7 @@ class RatingTables:
         return {row.model: row.rating for row in self.overall}
 
 
-TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
+RATING_TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "ratings": lambda of: of.ratings,
     "style_control": lambda of: of.styled[0],
     "style_coefficients": lambda of: of.styled[1],
@@ -351,8 +351,8 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     ],
     "outlier_judges": lambda of: of.outliers,
     SUSPECTS: lambda of: of.suspects,
-    VOTE_CHECKS: lambda of: vote_checks(of.battles, of.rated, of.suspects, of.rules),
-    FRAGILITY: lambda of: of.fragility,
+    VOTE_CHECKS_TABLE: lambda of: vote_checks(of.battles, of.rated, of.suspects, of.rules),
+    FRAGILITY_TABLE: lambda of: of.fragility,
     PLAN: lambda of: of.plan,
     "exposure": lambda of: exposure(of.rated, of.facts),
     "model_lives": lambda of: model_lives(of.rated, of.overall, of.method, of.facts),
@@ -361,16 +361,16 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
 }
 """Table name -> function that computes its rows."""
 _STYLED = ("style_coefficients", "rank_changes")
-_OF_VOTERS = ("outlier_judges", SUSPECTS, VOTE_CHECKS)
+_OF_VOTERS = ("outlier_judges", SUSPECTS, VOTE_CHECKS_TABLE)
 FAIRNESS = ("exposure", "model_lives", "months", "best_of")
 """Tables of who was given what, for all votes."""
-_OF_ALL = ("ratings", "vote_shares", *_OF_VOTERS, FRAGILITY, PLAN, *FAIRNESS)
+_OF_ALL = ("ratings", "vote_shares", *_OF_VOTERS, FRAGILITY_TABLE, PLAN, *FAIRNESS)
 """Tables that are computed for all slices at once, or for none."""
 
 
-STORED = sorted(TABLES.keys() - {"style_control", PAIR_CARDS, PLAN})
+STORED = sorted(RATING_TABLES.keys() - {"style_control", PAIR_CARDS, PLAN})
 """Tables that a store keeps."""
-_BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY)
+_BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY_TABLE)
 """Rows of all slices."""
 
 

@@ -10,7 +10,7 @@ from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Votes, votes
 from tasks.storage.tables import frame_of
 
-EXAMPLES = 3
+BATTLES_AN_OUTCOME = 3
 """Battles that a card names for each outcome."""
 _ELO_SCALE, _ELO_START = 400.0, 1000.0
 
@@ -64,8 +64,8 @@ def pair_cards(battles: pl.DataFrame, records: Sequence[PairRecord]) -> list[Pai
     return [
         PairCard(
             **row.model_dump(),
-            won=won.get((row.model, row.opponent), [])[:EXAMPLES],
-            lost=won.get((row.opponent, row.model), [])[:EXAMPLES],
+            won=won.get((row.model, row.opponent), [])[:BATTLES_AN_OUTCOME],
+            lost=won.get((row.opponent, row.model), [])[:BATTLES_AN_OUTCOME],
         )
         for row in records
     ]
@@ -133,7 +133,7 @@ def elo_ratings(cast: Votes, shuffle_seed: int | None = None, k: float = 4.0) ->
     return sorted(rows, key=lambda row: (-row.rating, row.model))
 
 
-VOTES_MIN = 5
+RECORD_VOTES_MIN = 5
 VOTES_MAX = 100
 EVIDENCE_MIN = 20.0
 """1 / 0.05."""
@@ -154,7 +154,7 @@ def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
     at_most = (1 + np.where(for_first, lost + won, lost)) / (1 + lost + won)
     at_least = (1 + np.where(for_second, lost + won, won)) / (1 + lost + won)
     tests = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
-    tested = tests.drop_nulls("judge").filter(pl.len().over("judge") >= VOTES_MIN)
+    tested = tests.drop_nulls("judge").filter(pl.len().over("judge") >= RECORD_VOTES_MIN)
     evidence = (
         tested.group_by("judge", maintain_order=True)
         .head(VOTES_MAX)

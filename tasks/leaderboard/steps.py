@@ -18,9 +18,9 @@ from tasks.runtime.steps import step
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
-    MARKS,
     PROMPT_KINDS,
     TAXONOMY,
+    VOTE_MARKS,
     answers_of,
     conversation_features,
     english_name,
@@ -174,5 +174,5 @@ _FACTS = ("language", "context_tokens", *TAXONOMY, *CATEGORIES, *_MORE, "refusal
 """Columns of `conversation_features` that slices and style control need."""
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)
 _MODELS = ("model_a", "model_b")
-_EITHER = ("refusal", *MARKS)
+_EITHER = ("refusal", *VOTE_MARKS)
 """Facts of a side that hold for a vote when they hold for either side."""

@@ -34,7 +34,7 @@ PARTIAL = frozenset({"entities"})
 """Covariates that are null where no model of the language counts them; see `styleable`."""
 KNOWN_ONLY, LEFT_OUT = "entities_known", "without_entities"
 """Flags of a board (`Rating.flags`)."""
-NOT_ON_BOARD, UNKNOWN = "not_on_board", "unknown"
+NOT_ON_BOARD, UNKNOWN_COVARIATE = "not_on_board", "unknown"
 """Flags of a coefficient (`StyleCoefficient.flags`)."""
 _PAIR_VOTES_MIN = 50
 _STEPS_MAX = 200

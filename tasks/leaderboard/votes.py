@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LABELS: dict[str, list[str]] = read_yaml(Path(__file__).with_name("battle_files.yaml"))["winner"]
-WINNERS = {label: winner for winner, labels in _LABELS.items() for label in labels}
+OUR_WINNERS = {label: winner for winner, labels in _LABELS.items() for label in labels}
 """Winner labels of published arenas and judges -> ours; other labels are an error."""
 _STRONG, STRONG_WEIGHT = ("A>>B", "B>>A"), 3.0
 """Five-way verdicts that count as three votes, as in Arena-Hard and WildVision-Bench."""
@@ -110,9 +110,9 @@ def rateable(
 
     Raises BadInput for unknown winner labels (a guess would bias the ranking) and for missing model names.
     """
-    unknown = sorted({str(label) for label in battles["winner"].unique()} - set(WINNERS))
+    unknown = sorted({str(label) for label in battles["winner"].unique()} - set(OUR_WINNERS))
     if unknown:
-        raise BadInput(f"unknown winner label {known_values(', '.join(unknown[:5]), WINNERS)}")
+        raise BadInput(f"unknown winner label {known_values(', '.join(unknown[:5]), OUR_WINNERS)}")
     if battles["model_a"].null_count() or battles["model_b"].null_count():
         raise BadInput("a battle lacks a model name; every row needs model_a and model_b")
     weights = [pl.col("weight")] if "weight" in battles.columns else []
@@ -120,7 +120,7 @@ def rateable(
         strong = pl.when(pl.col("winner").is_in(_STRONG)).then(strong_weight).otherwise(1.0)
         weights = [(weights[0] * strong if weights else strong).alias("weight")]
     different = battles.filter(pl.col("model_a") != pl.col("model_b")).with_columns(
-        pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String), *weights
+        pl.col("winner").replace_strict(OUR_WINNERS, return_dtype=pl.String), *weights
     )
     return different.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else different
 

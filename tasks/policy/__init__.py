@@ -6,5 +6,5 @@ In: `conversations`, `battles`, `images`, `signals/*`, `reviews` and a policy fi
 
 from pathlib import Path
 
-SHIPPED = {file.stem: file for file in sorted((Path(__file__).parent / "policies").glob("*.yaml"))}
+SHIPPED_POLICIES = {file.stem: file for file in sorted((Path(__file__).parent / "policies").glob("*.yaml"))}
 """Name of a policy that ships with the install -> its file."""

@@ -28,7 +28,7 @@ from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
-EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
+EMAIL, CANARY_CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
 NOON = 1_718_884_800
 """2024-06-20 12:00 UTC: a fixed file time, so that a second run finds the files unchanged."""
@@ -73,8 +73,8 @@ class Probe:
 
 def probes() -> Sequence[Probe]:
     """All probes, with the same bytes every time."""
-    personal = f"Mail {EMAIL}, call {PHONE}, pay with {CARD} or from {IBAN}."
-    types, secrets = frozenset({"email", "phone", "card", "iban"}), (EMAIL, PHONE, CARD, IBAN)
+    personal = f"Mail {EMAIL}, call {PHONE}, pay with {CANARY_CARD} or from {IBAN}."
+    types, secrets = frozenset({"email", "phone", "card", "iban"}), (EMAIL, PHONE, CANARY_CARD, IBAN)
     of_users, of_models = (Over.MESSAGES, Over.USER_MESSAGES), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
     file = _written(40, "LISTED FILE")
     original, copy = view(photographs("scenes")[1]).image, io.BytesIO()
@@ -84,7 +84,7 @@ def probes() -> Sequence[Probe]:
         Probe("answer", answer=personal, signal="text_pii", over=of_models, types=types, secrets=secrets),
         Probe(
             "card",
-            image=_written(36, "MEMBER CARD", EMAIL, CARD),
+            image=_written(36, "MEMBER CARD", EMAIL, CANARY_CARD),
             signal="text_pii",
             over=(Over.IMAGE_TEXTS,),
             types=frozenset({"email", "card"}),

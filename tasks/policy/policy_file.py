@@ -16,7 +16,7 @@ from schemas.errors import BadPolicy, known_values, problem_in_words, why_unread
 from schemas.policy import COMPARISONS, Action, Extension, ModelFacts, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
-from tasks.policy import SHIPPED
+from tasks.policy import SHIPPED_POLICIES
 from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
 from tasks.runtime.untrusted import UniqueKeys, parse_yaml, read_models_list, why_no_yaml
 from tasks.storage.tables import frame_schema
@@ -146,9 +146,9 @@ def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
         if path.resolve() in [each.resolve() for each in extending]:
             raise BadPolicy(f"policy {name_or_file!r} extends itself; name another one")
         return path
-    if name_or_file not in SHIPPED:
-        raise BadPolicy(f"unknown policy {known_values(name_or_file, SHIPPED)} Or give a YAML file.")
-    return SHIPPED[name_or_file]
+    if name_or_file not in SHIPPED_POLICIES:
+        raise BadPolicy(f"unknown policy {known_values(name_or_file, SHIPPED_POLICIES)} Or give a YAML file.")
+    return SHIPPED_POLICIES[name_or_file]
 
 
 def _first_problem(error: ValidationError, content: Any) -> str:

@@ -1,7 +1,7 @@
 """Applies redact rules: placeholders replace spans of texts, black boxes cover regions of images.
 
-Redacted texts and images are measured again. What is still found is redacted in the next round, up to `ROUNDS` times.
-The pixels under a box do not influence any byte of the redacted file.
+Redacted texts and images are measured again. What is still found is redacted in the next round, up to
+`REDACTION_ROUNDS` times. The pixels under a box do not influence any byte of the redacted file.
 """
 
 import io
@@ -31,24 +31,28 @@ from tasks.policy.redact_text import (
 from tasks.policy.rules import Signals, fires, redact_rules
 from tasks.storage.content_id import combined_id, text_id
 
-ROUNDS = 3
+REDACTION_ROUNDS = 3
 """Rounds of redacting and measuring; after that the conversation is dropped."""
 MARGIN = 0.25
 """Added on every side, as a share of the box's shorter side, to cover hair, chin and tall letters."""
 MARGIN_PIXELS_MIN = 4
-BLOCK = 16
+JPEG_BLOCK = 16
 """JPEG's largest block. Boxes are aligned to it, because a partly covered block keeps traces of its content."""
 FILL = (0, 0, 0)
 _JPEG = {"quality": 95, "subsampling": 0}
 
-ROLES = {Over.MESSAGES: ("user", "assistant"), Over.USER_MESSAGES: ("user",), Over.ASSISTANT_MESSAGES: ("assistant",)}
+ROLES_OVER = {
+    Over.MESSAGES: ("user", "assistant"),
+    Over.USER_MESSAGES: ("user",),
+    Over.ASSISTANT_MESSAGES: ("assistant",),
+}
 
 
 _Counts = Counter[tuple[str, str]]
 """Replaced spans or filled boxes by rule and type."""
 _Said = tuple[str, list[Any]]
 """A redacted text, and the images of its message."""
-Box = tuple[int, int, int, int]
+PixelBox = tuple[int, int, int, int]
 """left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
@@ -93,13 +97,13 @@ def findings(policy: Policy, signals: Signals) -> Findings:
                 values.setdefault(image_id, {}).update(text)
         else:
             for found, spans in spans_of(rule, signals).items():
-                for role in ROLES[rule.over]:
+                for role in ROLES_OVER[rule.over]:
                     messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
     return Findings(messages, images, values, _exercise_names(policy, signals))
 
 
 def _exercise_names(policy: Policy, signals: Signals) -> dict[str, list[Span]]:
-    rules = [rule for rule in redact_rules(policy) if rule.over in ROLES]
+    rules = [rule for rule in redact_rules(policy) if rule.over in ROLES_OVER]
     if any(not rule.contains_any or EXERCISE_NAME in rule.contains_any for rule in rules):
         return {}
     hit = signals("text_pii").filter(pl.col("types").list.contains(EXERCISE_NAME))
@@ -138,16 +142,16 @@ def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, 
 
 
 def redacted_image(
-    image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[Box, ...]], str]
+    image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[PixelBox, ...]], str]
 ) -> CoveredImage:
     """Fill all boxes found on the image and on its redacted versions; `size` is (width, height).
 
     `filled(image_id, boxes)` returns the content id of the image with these boxes filled, creating it if needed.
     """
-    shown, boxes = image_id, set[Box]()
+    shown, boxes = image_id, set[PixelBox]()
     values: dict[str, str] = {}
     counts: _Counts = Counter()
-    for _ in range(ROUNDS):
+    for _ in range(REDACTION_ROUNDS):
         hits = found.images.get(shown, ())
         fresh = {grown(box, *size) for _, _, box in hits} - boxes
         if not fresh:
@@ -221,7 +225,7 @@ def redact_texts(
     placeholders = Placeholders(texts)
     counts: list[_Counts] = [Counter() for _ in turns]
     reason_of: dict[str, str] = {}
-    for _ in range(ROUNDS):
+    for _ in range(REDACTION_ROUNDS):
         hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
         reason_of |= {span.type: reason for hit in hits for reason, span in hit}
         # names of exercises and options are redacted as persons where they do not stay
@@ -260,16 +264,16 @@ def _listed(part: str, counts: Sequence[_Counts]) -> list[Redaction]:
     ]
 
 
-def grown(box: Sequence[int], width: int, height: int) -> Box:
+def grown(box: Sequence[int], width: int, height: int) -> PixelBox:
     """Box (x, y, width, height) plus margin, extended to JPEG blocks and clipped to the image."""
     x, y, wide, high = box
     margin = max(MARGIN_PIXELS_MIN, round(MARGIN * min(wide, high)))
-    left, top = (max(0, (edge - margin) // BLOCK * BLOCK) for edge in (x, y))
-    right, bottom = (-(-(edge + margin) // BLOCK) * BLOCK for edge in (x + wide, y + high))
+    left, top = (max(0, (edge - margin) // JPEG_BLOCK * JPEG_BLOCK) for edge in (x, y))
+    right, bottom = (-(-(edge + margin) // JPEG_BLOCK) * JPEG_BLOCK for edge in (x + wide, y + high))
     return min(left, width), min(top, height), max(0, min(right, width)), max(0, min(bottom, height))
 
 
-def fill_boxes(image: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
+def fill_boxes(image: DecodedImage, boxes: Iterable[PixelBox]) -> DecodedImage:
     """A copy of the image in the same format with the boxes black."""
     rgb = image.rgb.copy()
     for left, top, right, bottom in boxes:

@@ -15,10 +15,10 @@ from schemas.items.image import RedactedImage
 from schemas.policy import Action, Over, Policy, policy_hash
 from tasks.images.decode import decode_stored
 from tasks.policy.redact import (
-    ROLES,
-    Box,
+    ROLES_OVER,
     CoveredImage,
     Findings,
+    PixelBox,
     exercise_names_in,
     fill_boxes,
     findings,
@@ -28,16 +28,16 @@ from tasks.policy.redact import (
     spans_of,
 )
 from tasks.policy.redact_text import without_left
-from tasks.policy.rules import FIRED, Facts, Signals, Step, fired, hit_columns, redact_rules
+from tasks.policy.rules import FIRED, FactsReader, Signals, Step, fired, hit_columns, redact_rules
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of
 
-IMAGES_A_PART = 256
+REDACTED_IMAGES_A_PART = 256
 
-_Keys = dict[tuple[str, tuple[Box, ...]], str]
+_Keys = dict[tuple[str, tuple[PixelBox, ...]], str]
 _LOGGED = """
     -- a row is one of the wanted conversations as it was logged; without fields of lists as columns
     SELECT COLUMNS('^[a-z_]+$') FROM conversations SEMI JOIN wanted USING (conversation_id)
@@ -106,7 +106,7 @@ def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> 
     def work(image_id: str) -> tuple[CoveredImage, list[RedactedImage]]:
         made: list[RedactedImage] = []
 
-        def filled(source: str, boxes: tuple[Box, ...]) -> str:
+        def filled(source: str, boxes: tuple[PixelBox, ...]) -> str:
             if (source, boxes) not in known:
                 made.append(_fill(stored, source, boxes))
             return known.get((source, boxes)) or made[-1].image_id
@@ -116,8 +116,8 @@ def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> 
     images: dict[str, CoveredImage] = {}
     ordered = stored.ordered(size_of)
     with progress("images to redact", len(ordered)) as advance:
-        for start in range(0, len(ordered), IMAGES_A_PART):
-            some = ordered[start : start + IMAGES_A_PART]
+        for start in range(0, len(ordered), REDACTED_IMAGES_A_PART):
+            some = ordered[start : start + REDACTED_IMAGES_A_PART]
             done = list(map_ordered(work, some, workers))
             store.append("redacted_images", frame_of(RedactedImage, [row for _, made in done for row in made]))
             images |= {image_id: image for image_id, (image, _) in zip(some, done, strict=True)}
@@ -130,7 +130,7 @@ def _known(store: Store) -> _Keys:
     return {(source, tuple(map(tuple, boxes))): image_id for source, boxes, image_id in rows}
 
 
-def _fill(images: StoredImages, source: str, boxes: tuple[Box, ...]) -> RedactedImage:
+def _fill(images: StoredImages, source: str, boxes: tuple[PixelBox, ...]) -> RedactedImage:
     stored = images[source]
     image = fill_boxes(decode_stored(stored.bytes, stored.format, source), boxes)
     return RedactedImage(
@@ -149,7 +149,7 @@ def unproven(
     redacted: pl.DataFrame,
     named: pl.DataFrame,
     parts: Mapping[Over, pl.DataFrame],
-    facts: Facts,
+    facts: FactsReader,
     signals: Signals,
     policy: Policy,
 ) -> pl.DataFrame:
@@ -181,11 +181,11 @@ def _of_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) -> pl.
 
 def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) -> Iterator[tuple[str, int, str]]:
     for place, rule in enumerate(redact_rules(policy)):
-        if rule.over not in ROLES:
+        if rule.over not in ROLES_OVER:
             continue
         spans = spans_of(rule, signals)
         for item, turns, left in named.select("conversation_id", "turns", "left_names").iter_rows():
-            said = [turn for turn in turns if turn["role"] in ROLES[rule.over]]
+            said = [turn for turn in turns if turn["role"] in ROLES_OVER[rule.over]]
             held = [(turn["content"], spans[turn["text_id"]]) for turn in said if turn["text_id"] in spans]
             if all(found and not without_left(text, found, set(left)) for text, found in held):
                 yield item, place, Action.REDACT.value

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from schemas.signals import PERSON
 from tasks.storage.queries.repeated_values import REPEATED_CHARACTERS_MIN
 
-NUMBERS = frozenset({"phone", "card", "iban", "national_id", "passport"})
+NUMBER_TYPES = frozenset({"phone", "card", "iban", "national_id", "passport"})
 """Types whose values are the same however their digits and letters are grouped."""
 _LOGGED = re.compile(r"<([A-Z_]{2,30})_(\d{1,6})>")
 """A placeholder that a text had already when it was logged."""
@@ -55,7 +55,7 @@ class Placeholders:
 def plain_form(value: str, kind: str) -> str:
     """The value without what writers vary: case, width, accents' encoding, blanks, signs; grouping of numbers."""
     kept = (_plain(char) for char in unicodedata.normalize("NFKC", value).casefold())
-    return ("" if kind in NUMBERS else " ").join("".join(kept).split())
+    return ("" if kind in NUMBER_TYPES else " ").join("".join(kept).split())
 
 
 def _plain(char: str) -> str:

@@ -121,7 +121,7 @@ DESCRIBED_ON = {
 """Signals that are measured on what the rules about the others keep -> the parts they are measured on."""
 Signals = Callable[[str], pl.DataFrame]
 """Signal name -> its values: `content_id` and the value columns."""
-Facts = Callable[[str, Mapping[str, pl.Expr]], pl.DataFrame]
+FactsReader = Callable[[str, Mapping[str, pl.Expr]], pl.DataFrame]
 """Signal name and expressions over its values -> `content_id`, as in parts, and the expressions."""
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
@@ -286,7 +286,7 @@ def fires(rule: Rule, value: pl.Expr) -> pl.Expr:
 def fired(
     rules: Iterable[Rule],
     parts: Mapping[Over, pl.DataFrame],
-    facts: Facts,
+    facts: FactsReader,
     stated: Mapping[Over, pl.DataFrame],
     step: Step = Step.SCREENING,
 ) -> pl.DataFrame:

@@ -24,8 +24,8 @@ from schemas.tags import Sees, Taxonomy, sees
 from tasks.prompts.replies import PromptFile, ReplyFormat, prompt_file
 from tasks.runtime.untrusted import parse_yaml, read_row
 
-TAXONOMY = "taxonomy.yaml"
-SHIPPED = "ours"
+TAXONOMY_FILE = "taxonomy.yaml"
+SHIPPED_PROMPTS = "ours"
 """In place of a folder: the prompts that ship. A folder of that name is `./ours`."""
 _OURS = Path(__file__).parent
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -66,7 +66,7 @@ def replaced_prompts(folder: str | None) -> Iterator[None]:
     be used (`replies.py`).
     """
     global _replaced
-    before, _replaced = _replaced, {} if folder in (None, "", SHIPPED) else _texts_of(Path(folder))
+    before, _replaced = _replaced, {} if folder in (None, "", SHIPPED_PROMPTS) else _texts_of(Path(folder))
     try:
         yield
     finally:
@@ -95,7 +95,7 @@ def reply_format(name: str) -> ReplyFormat | None:
 
 def shipped_text(name: str) -> str:
     """Our text of a prompt."""
-    return (_OURS / (name if name == TAXONOMY else f"{name}.md")).read_bytes().decode("utf-8")
+    return (_OURS / (name if name == TAXONOMY_FILE else f"{name}.md")).read_bytes().decode("utf-8")
 
 
 def filled(template: str, texts: Mapping[str, str]) -> str:
@@ -116,7 +116,7 @@ def _texts_of(folder: Path) -> dict[str, _Replaced]:
 
 
 def _checked(path: Path, name: str) -> _Replaced:
-    names = {ours.relative_to(_OURS).as_posix().removesuffix(".md") for ours in _OURS.rglob("*.md")} | {TAXONOMY}
+    names = {ours.relative_to(_OURS).as_posix().removesuffix(".md") for ours in _OURS.rglob("*.md")} | {TAXONOMY_FILE}
     if name not in names or path.suffix not in (".md", ".yaml"):
         raise BadInput(f"--prompts: no prompt is named {known_values(name, names)}")
     try:
@@ -126,7 +126,7 @@ def _checked(path: Path, name: str) -> _Replaced:
     text, reply = prompt_file(name, content)
     if not text.strip():
         raise BadInput(f"--prompts: {name!r} is empty; write the prompt, or leave the file out to keep ours")
-    if name == TAXONOMY:
+    if name == TAXONOMY_FILE:
         read_row(path, TaxonomyFile, "--prompts")
         return _Replaced(content, PromptFile(text, None))
     ours, theirs = shipped_text(name), _close(text)
@@ -145,19 +145,19 @@ def _close(text: str) -> str:
     return "".join(text.replace("»", ">>").split())
 
 
-BETWEEN = " / "
+CATEGORY_SEPARATOR = " / "
 """Separator of category and subcategory."""
 
 
 def taxonomy_file(shipped: bool = False) -> TaxonomyFile:
     """The taxonomy that holds; `shipped`: ours, whatever takes its place."""
-    text = shipped_text(TAXONOMY) if shipped else text_of_prompt(TAXONOMY)
+    text = shipped_text(TAXONOMY_FILE) if shipped else text_of_prompt(TAXONOMY_FILE)
     return TaxonomyFile.model_validate(parse_yaml(text))
 
 
 def placed(question: str | None, image: str | None) -> Taxonomy:
     """The four columns of `Taxonomy` from two values such as `Category / Subcategory`."""
-    places = [part or None for value in (question, image) for part in (value or "").partition(BETWEEN)[::2]]
+    places = [part or None for value in (question, image) for part in (value or "").partition(CATEGORY_SEPARATOR)[::2]]
     return Taxonomy(**dict(zip(Taxonomy.model_fields, places, strict=True)))
 
 

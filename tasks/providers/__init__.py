@@ -16,18 +16,20 @@ from typing_extensions import get_protocol_members
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput, CurateError, MissingProvider, install_command, known_values
 from schemas.run import Use
+from tasks.providers.capabilities import CAPABILITY_TYPES, Failed
 from tasks.providers.capabilities import MAKERS as MAKERS
-from tasks.providers.capabilities import PROTOCOLS, Failed
 from tasks.providers.chat import chat_model
 from tasks.providers.cost import Count, estimate_row, expected_use, size_of
 from tasks.runtime.budget import ledger
 from tasks.runtime.untrusted import read_yaml
 
 _MEASURES = frozenset(
-    name for capability in PROTOCOLS.keys() - MAKERS for name in get_protocol_members(PROTOCOLS[capability])
+    name
+    for capability in CAPABILITY_TYPES.keys() - MAKERS
+    for name in get_protocol_members(CAPABILITY_TYPES[capability])
 )
 """Methods that take a batch of items, and attributes."""
-Work = Callable[[Sequence[Any]], Sequence[Any]]
+BatchWork = Callable[[Sequence[Any]], Sequence[Any]]
 EMBEDDED = "embedded"
 PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("providers.yaml"))
 """Capability -> provider name -> import path of its class."""
@@ -75,8 +77,8 @@ class Providers:
                 provider: Foreign = _once_per_process(name, lambda: foreign(capability, name, token_count))
                 if missing := lacks(capability, provider):
                     raise BadInput(
-                        f"{capability}: provider {name!r} does not implement {PROTOCOLS[capability].__name__}: it "
-                        f"lacks {', '.join(missing)}; see docs/extending.md"
+                        f"{capability}: provider {name!r} does not implement {CAPABILITY_TYPES[capability].__name__}: "
+                        f"it lacks {', '.join(missing)}; see docs/extending.md"
                     )
                 return provider
             if path.startswith(_LOCAL):
@@ -153,7 +155,7 @@ class Foreign:
         found = getattr(self._provider, name)
         return self._billed(found) if self._says_its_cost and name in _MEASURES and callable(found) else found
 
-    def _billed(self, measure: Work) -> Work:
+    def _billed(self, measure: BatchWork) -> BatchWork:
         """A method whose calls are reserved at their highest price, which stays unconfirmed: no service counts it."""
 
         def work(items: Sequence[Any]) -> Sequence[Any]:
@@ -193,11 +195,11 @@ def foreign(capability: str, name: str, count: Count) -> Foreign:
 
 def lacks(capability: str, provider: object) -> list[str]:
     """Members of the capability's Protocol that the provider lacks or has empty."""
-    members = get_protocol_members(PROTOCOLS[capability])
+    members = get_protocol_members(CAPABILITY_TYPES[capability])
     return sorted(name for name in members if getattr(provider, name, None) in (None, ""))
 
 
-KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
+KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 """Vendor among several -> the variable of the environment with its key."""
 
 
@@ -205,7 +207,9 @@ def model_set(models: str, makers: bool = False) -> dict[str, str]:
     """Capability -> provider. With `makers`, also of those that only make benchmarks."""
     sets: dict[str, dict[str, str | list[str]]] = read_yaml(Path(__file__).with_name("model_sets.yaml"))
     return {
-        capability: among if isinstance(among, str) else next((n for n in among if os.environ.get(KEYS[n])), among[0])
+        capability: among
+        if isinstance(among, str)
+        else next((n for n in among if os.environ.get(KEY_VARIABLES[n])), among[0])
         for capability, among in sets.get(models, {}).items()
         if makers or capability not in MAKERS
     }

@@ -385,7 +385,7 @@ class Viewer(Provider, Protocol):
         """A short answer. `image`: (png or jpeg, encoded image without metadata)."""
 
 
-PROTOCOLS: dict[str, type] = {
+CAPABILITY_TYPES: dict[str, type] = {
     "nsfw": NsfwClassifier,
     "faces": FaceFinder,
     "image_text": TextReader,

@@ -21,9 +21,9 @@ from tasks.runtime.untrusted import read_yaml
 FILE = Path(__file__).with_suffix(".yaml")
 PRECISION_MIN, PRECISION_LOW_MIN = 0.8, 0.6
 """Least precision on unseen material, and least lower end of its interval, with which a tag says true."""
-RECALL_MIN = 0.5
+TAG_RECALL_MIN = 0.5
 """Least share of the unseen true rows that the rule finds for a tag to be on."""
-CATEGORIES, PRECISION, RECALL = "categories", "precision", "recall"
+CATEGORIES_CAPABILITY, PRECISION, RECALL = "categories", "precision", "recall"
 NOT_MADE_WITH, NOT_UNSEEN = "not measured", "not measured on material that the rule was not made with"
 NO_FIGURE = "–"
 _ROUNDED = 1e-4
@@ -98,7 +98,7 @@ class TagAnswers(StrEnum):
 def tag_answers(tag: str) -> TagAnswers:
     """Answers that the figures on unseen material, taken together, allow a tag to give."""
     precision, recall = (_together(tag, measure) for measure in (PRECISION, RECALL))
-    if recall.value is None or recall.value < RECALL_MIN:
+    if recall.value is None or recall.value < TAG_RECALL_MIN:
         return TagAnswers.OFF
     right = (precision.value or 0) >= PRECISION_MIN and (precision.ci95_low or 0) >= PRECISION_LOW_MIN
     return TagAnswers.ALL if right else TagAnswers.NO_TRUE
@@ -106,6 +106,6 @@ def tag_answers(tag: str) -> TagAnswers:
 
 def _together(tag: str, measure: str) -> Share:
     """A share of a tag over all unseen material."""
-    key = (CATEGORIES, tag, measure)
+    key = (CATEGORIES_CAPABILITY, tag, measure)
     unseen = [each for each in FIGURES.figures if (each.of, each.label, each.measure) == key and _is_unseen(each)]
     return clopper_pearson(sum(each.hits for each in unseen), sum(each.n for each in unseen))

@@ -7,9 +7,9 @@ import PIL.Image
 
 from tasks.images.decode import FORMATS, DecodedImage
 
-SIDE_MAX = 1600
+SENT_SIDE_MAX = 1600
 """Longer side of a sent image in pixels; services shrink larger images themselves."""
-BYTES_MAX = 1_500_000
+STORED_BYTES_MAX = 1_500_000
 """Stored images above this are sent as JPEG."""
 UPLOAD_SECONDS = 600.0
 """How long one upload or download of a batch may take."""
@@ -32,9 +32,9 @@ class Upload:
 
 def for_upload(image: DecodedImage) -> Upload:
     """The stored bytes if they are small and plain; else a JPEG of at most 1600 pixels a side, on white."""
-    if max(image.width, image.height) <= SIDE_MAX and len(image.encoded) <= BYTES_MAX and _is_plain(image):
+    if max(image.width, image.height) <= SENT_SIDE_MAX and len(image.encoded) <= STORED_BYTES_MAX and _is_plain(image):
         return Upload(image.encoded, f"image/{image.format}", image.width, image.height)
-    small = PIL.Image.fromarray(image.fitted(SIDE_MAX))
+    small = PIL.Image.fromarray(image.fitted(SENT_SIDE_MAX))
     sink = io.BytesIO()
     small.save(sink, "JPEG", quality=_QUALITY)
     return Upload(sink.getvalue(), "image/jpeg", small.width, small.height)
@@ -42,7 +42,7 @@ def for_upload(image: DecodedImage) -> Upload:
 
 def sent_size(width: int, height: int) -> tuple[int, int]:
     """Pixels as sent of an image of this size."""
-    scale = min(1.0, SIDE_MAX / max(width, height))
+    scale = min(1.0, SENT_SIDE_MAX / max(width, height))
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 

@@ -22,15 +22,15 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from tasks.release.build import CARD, MANIFEST
 
-TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the variable's name
+HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 ATTEMPTS = 6
 _WAIT_SECONDS_MAX = 60.0
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _LATER = "nothing was lost; run the same command again, and what was uploaded is not uploaded again"
 _REFUSED = {
-    401: f"{TOKEN_VARIABLE} is expired or wrong; make a new one with write access at huggingface.co/settings/tokens",
+    401: f"{HUB_TOKEN} is expired or wrong; make a new one with write access at huggingface.co/settings/tokens",
     402: "the account's plan does not allow it",
-    403: f"{TOKEN_VARIABLE} may not write there; check the organisation and the token's permissions",
+    403: f"{HUB_TOKEN} may not write there; check the organisation and the token's permissions",
     404: "no such repository, or the token may not see it",
     409: "the name is taken",
     412: "somebody else committed meanwhile; run the same command again",
@@ -44,11 +44,11 @@ def hub_api() -> HfApi:
     """The Hub client with the token of the environment. Raises BadInput when there is no usable token, or offline."""
     if constants.HF_HUB_OFFLINE:
         raise BadInput("HF_HUB_OFFLINE is set, which forbids every request to the Hub; unset it")
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    token = os.environ.get(HUB_TOKEN, "").strip()
     if not token:
-        raise BadInput(f"{TOKEN_VARIABLE} is not set; set it to a token with write access to the repository")
+        raise BadInput(f"{HUB_TOKEN} is not set; set it to a token with write access to the repository")
     if not all("!" <= letter <= "~" for letter in token):
-        raise BadInput(f"{TOKEN_VARIABLE} holds a space or a letter that no token has; copy the token again")
+        raise BadInput(f"{HUB_TOKEN} holds a space or a letter that no token has; copy the token again")
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
 
 
@@ -78,11 +78,11 @@ def _temporary(error: BaseException, doing: str) -> tuple[str, float]:
 
 def _first_line(error: Any) -> str:
     text = str(getattr(error, "server_message", None) or error).strip().splitlines() or ["no reason given"]
-    return text[0].replace(os.environ.get(TOKEN_VARIABLE) or "\0", "***")[:200]
+    return text[0].replace(os.environ.get(HUB_TOKEN) or "\0", "***")[:200]
 
 
-KIND = "dataset"
-Content = Path | bytes
+REPO_KIND = "dataset"
+FileContent = Path | bytes
 """A file of the release, or the bytes to send in its place."""
 PREVIEW = "preview-"
 """Prefix of a preview's branch."""
@@ -116,14 +116,14 @@ class Remote:
 
     def ask(self, request: Callable[..., T], doing: str, **words: Any) -> T:
         """Call a method of the client about this repository, with retries."""
-        return self.with_retries(lambda: request(self.repo, repo_type=KIND, **words), doing)
+        return self.with_retries(lambda: request(self.repo, repo_type=REPO_KIND, **words), doing)
 
     def private(self) -> bool | None:
         """Whether it is private; None when there is no such repository."""
 
         def ask() -> bool | None:
             try:
-                return bool(self.api.repo_info(self.repo, repo_type=KIND).private)
+                return bool(self.api.repo_info(self.repo, repo_type=REPO_KIND).private)
             except RepositoryNotFoundError as error:
                 if error.response.status_code == 401:  # the client reports a refused token as a missing repository
                     raise HfHubHTTPError("refused", response=error.response) from None
@@ -133,7 +133,7 @@ class Remote:
 
     def head(self, revision: str) -> str:
         """The commit of a branch or tag."""
-        return str(self.api.repo_info(self.repo, repo_type=KIND, revision=revision).sha)
+        return str(self.api.repo_info(self.repo, repo_type=REPO_KIND, revision=revision).sha)
 
     def tags(self) -> Mapping[str, str]:
         """Tag -> commit."""
@@ -152,7 +152,7 @@ class Remote:
 
     def tree(self, revision: str) -> dict[str, RepoFile]:
         """Path -> file."""
-        found = self.api.list_repo_tree(self.repo, repo_type=KIND, revision=revision, recursive=True)
+        found = self.api.list_repo_tree(self.repo, repo_type=REPO_KIND, revision=revision, recursive=True)
         return {entry.path: entry for entry in found if isinstance(entry, RepoFile)}
 
     def read(self, path: str, revision: str) -> bytes:
@@ -160,25 +160,27 @@ class Remote:
 
         def load() -> bytes:
             with tempfile.TemporaryDirectory(prefix="hub-") as folder:
-                got = self.api.hf_hub_download(self.repo, path, repo_type=KIND, revision=revision, local_dir=folder)
+                got = self.api.hf_hub_download(
+                    self.repo, path, repo_type=REPO_KIND, revision=revision, local_dir=folder
+                )
                 return Path(got).read_bytes()
 
         return self.with_retries(load, f"reading {path} of")
 
-    def differing(self, files: Mapping[str, Content], revision: str) -> list[str]:
+    def differing(self, files: Mapping[str, FileContent], revision: str) -> list[str]:
         """The paths of `files` that a revision lacks or has with other content."""
         there = self.with_retries(lambda: self.tree(revision), "reading back")
         return [path for path, content in files.items() if path not in there or not _same(there[path], content)]
 
 
-def _same(there: RepoFile, content: Content) -> bool:
+def _same(there: RepoFile, content: FileContent) -> bool:
     if there.lfs is not None:
         return bool(there.lfs.sha256 == digest("sha256", content))
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     return bool(there.blob_id == digest("sha1", content, b"blob %d\0" % size))  # as git names it
 
 
-def digest(algorithm: str, content: Content, prefix: bytes = b"") -> str:
+def digest(algorithm: str, content: FileContent, prefix: bytes = b"") -> str:
     """Hex digest of the prefix followed by the content."""
     summed = hashlib.new(algorithm, prefix, usedforsecurity=False)
     with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as stream:
@@ -197,7 +199,7 @@ def require_write(remote: Remote, exists: bool) -> None:
         return
     account = remote.with_retries(lambda: api.whoami(cache=True), "asking whose token may make")
     for why in _refusals(account, repo.partition("/")[0]):
-        raise HubError(f"{TOKEN_VARIABLE} may not make {repo}: {why}")
+        raise HubError(f"{HUB_TOKEN} may not make {repo}: {why}")
 
 
 def _refusals(account: Mapping[str, Any], namespace: str) -> Iterator[str]:

@@ -12,7 +12,16 @@ from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.hub import KIND, WITHDRAWN_CARD, Content, Remote, commit_title, digest, require_ours, require_write
+from tasks.publish.hub import (
+    REPO_KIND,
+    WITHDRAWN_CARD,
+    FileContent,
+    Remote,
+    commit_title,
+    digest,
+    require_ours,
+    require_write,
+)
 from tasks.publish.plan import check_name, managed, of_config
 from tasks.publish.records import record_commits, record_publication, unfinished
 from tasks.release.build import CARD, CROISSANT, MANIFEST, WITHDRAWN, is_site_file
@@ -39,7 +48,7 @@ def require_unchanged(release: Path, approved: Mapping[str, str]) -> None:
             raise ReleaseConflict(f"{name} changed after the release was approved; nothing more is published")
 
 
-def _addition(path: str, content: Content) -> CommitOperationAdd:
+def _addition(path: str, content: FileContent) -> CommitOperationAdd:
     if isinstance(content, Path) and not content.is_file():
         raise ReleaseConflict(f"{path} is gone since the release was approved; nothing more is published")
     return CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
@@ -55,7 +64,7 @@ class Push:
         """`site`: the folder with `explorer/`, when the plan has one."""
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
         self._remote, self._store = Remote(api, upload.repo), store
-        self.files: dict[str, Content] = {path: release / source for path, source in upload.files.items()}
+        self.files: dict[str, FileContent] = {path: release / source for path, source in upload.files.items()}
         if site is not None:
             self.files |= {path: site / path for path in upload.site}
         self._site, self._site_sha256 = site, upload.site
@@ -135,13 +144,13 @@ class Push:
         adding = [_addition(path, content) for path, content in self.files.items()]
         with progress("files to the Hub", len(adding)) as advance:
             for some in _batches(adding):
-                api.preupload_lfs_files(repo, some, repo_type=KIND, revision=branch, free_memory=False)
+                api.preupload_lfs_files(repo, some, repo_type=REPO_KIND, revision=branch, free_memory=False)
                 advance(len(some))
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
         accepted = ", ".join(self._plan.accepted_embedded)
         done = api.create_commit(
             repo, [*adding, *old], commit_message=commit_title(self._plan.version),
-            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "", repo_type=KIND,
+            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "", repo_type=REPO_KIND,
             revision=branch, parent_commit=head,
         )  # fmt: skip
         return str(done.oid)
@@ -256,12 +265,14 @@ def _clear_head(remote: Remote, theirs: Tree) -> int:
         return 0
     gone = [CommitOperationDelete(path) for path in shown if path != CARD]
     note = CommitOperationAdd(CARD, WITHDRAWN_CARD)
-    remote.api.create_commit(remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=KIND, parent_commit=head)
+    remote.api.create_commit(
+        remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=REPO_KIND, parent_commit=head
+    )
     return len(gone)
 
 
 def _delete_large(remote: Remote, gone: set[str]) -> int:
-    there = remote.api.list_lfs_files(remote.repo, repo_type=KIND)
+    there = remote.api.list_lfs_files(remote.repo, repo_type=REPO_KIND)
     found = [file for file in there if gone & {file.oid, file.file_oid}]
-    remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=KIND)
+    remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=REPO_KIND)
     return len(found)

@@ -48,7 +48,7 @@ _FILE = re.compile(
 _AT_ONCE = 8
 """Files that are fetched from an object store, or placed there, at a time."""
 SITE = "explorer"
-LIST = f"{SITE}/files.json"
+FILE_LIST = f"{SITE}/files.json"
 _SITE_FILE = re.compile(rf"{SITE}/(?:(?:data|images|items|static|thumbs)/)?[\w-][\w.-]*")
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
 """Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""
@@ -171,8 +171,8 @@ def write_list(root: Path, manifest_sha256: str) -> dict[str, ReleasedFile]:
     found = {path.relative_to(root).as_posix(): path for path in sorted((root / SITE).rglob("*")) if path.is_file()}
     files = {name: _described(path) for name, path in found.items()}
     rows = SiteFiles(manifest_sha256=manifest_sha256, files=files).model_dump()
-    (root / LIST).write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return files | {LIST: _described(root / LIST)}
+    (root / FILE_LIST).write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return files | {FILE_LIST: _described(root / FILE_LIST)}
 
 
 def wrong_site(folder: Path, present: Mapping[str, ReleasedFile], manifest_sha256: str) -> Iterator[str]:
@@ -181,17 +181,17 @@ def wrong_site(folder: Path, present: Mapping[str, ReleasedFile], manifest_sha25
     if not there:
         return
     try:
-        listed = SiteFiles.model_validate_json((folder / LIST).read_bytes() if LIST in there else b"")
+        listed = SiteFiles.model_validate_json((folder / FILE_LIST).read_bytes() if FILE_LIST in there else b"")
     except (OSError, ValidationError) as error:
-        yield f"{LIST}: cannot be read ({type(error).__name__}), so nothing in {SITE}/ is known"
+        yield f"{FILE_LIST}: cannot be read ({type(error).__name__}), so nothing in {SITE}/ is known"
         return
     if listed.manifest_sha256 != manifest_sha256:
-        yield f"{LIST}: the explorer of another release"
-    for name in sorted((there.keys() | listed.files.keys()) - {LIST}):
+        yield f"{FILE_LIST}: the explorer of another release"
+    for name in sorted((there.keys() | listed.files.keys()) - {FILE_LIST}):
         if name not in there:
             yield f"{name}: missing"
         elif name not in listed.files:
-            yield f"{name}: not in {LIST}"
+            yield f"{name}: not in {FILE_LIST}"
         elif there[name] != listed.files[name]:
             yield f"{name}: changed since it was made"
         elif not is_site_file(name):

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, problem_in_words
 from schemas.policy import Action, Over, Policy
-from schemas.release import CONFIGS, KEYS, Manifest, ReleasedColumn
+from schemas.release import CONFIGS, ROW_KEYS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.images.coefficients import are_reached
 from tasks.images.decode import ImageRejected, decode_stored
@@ -33,11 +33,11 @@ from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.build import MANIFEST
 from tasks.release.fetched import maker
-from tasks.release.gather import WINNERS
+from tasks.release.gather import PUBLISHED_WINNERS
 from tasks.release.registered import RELEASED_TABLES, path_in_release, released_columns, table_of, without_later
 from tasks.release.shards import (
-    LAYOUT,
     METADATA_KEY,
+    RELEASE_LAYOUT,
     feature_schema,
     features_of,
     released_prompts,
@@ -54,7 +54,7 @@ _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
-def declared_columns(layout: int = LAYOUT) -> dict[str, list[ReleasedColumn]]:
+def declared_columns(layout: int = RELEASE_LAYOUT) -> dict[str, list[ReleasedColumn]]:
     """The columns that this version writes, by name of the table; of those that a release of this layout has."""
     tables = [name for name, table in RELEASED_TABLES.items() if table.since_layout <= layout]
     return {name: released_columns(schema_of_layout(name, layout)) for name in tables}
@@ -252,16 +252,16 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
         except ValidationError as error:
             wrong = error.errors()[0]
             column = ".".join(str(part) for part in wrong["loc"])
-            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({problem_in_words(wrong)})"
+            yield f"row {row[ROW_KEYS[config]]!r}: {column} is not what it must be ({problem_in_words(wrong)})"
             continue
         yield from _values(config, row)
 
 
 def _values(config: str, row: _Row) -> Iterator[str]:
     """Problems of values that have the right type and are still impossible."""
-    named = f"row {row[KEYS[config]]!r}"
-    if row.get("winner", "tie") not in WINNERS.values():
-        yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(WINNERS.values())}"
+    named = f"row {row[ROW_KEYS[config]]!r}"
+    if row.get("winner", "tie") not in PUBLISHED_WINNERS.values():
+        yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(PUBLISHED_WINNERS.values())}"
     if not math.isfinite(row.get("tstamp") or 0):
         yield f"{named}: tstamp is no time"
     for column in (each for each in _TURNS if each in row):
@@ -370,7 +370,7 @@ class ImageLists:
     """SHA-256 over the id of every row and the content ids of its images, in order."""
 
     def __init__(self, config: str) -> None:
-        self._key = KEYS[config]
+        self._key = ROW_KEYS[config]
         self._digest = hashlib.sha256()
 
     def add(self, rows: pl.DataFrame) -> None:

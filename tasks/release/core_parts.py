@@ -14,13 +14,13 @@ from typing import Self
 import polars as pl
 
 from schemas.policy import Policy
-from schemas.release import CONFIGS, KEYS, MapPoint, ReleasedThinking
+from schemas.release import CONFIGS, ROW_KEYS, MapPoint, ReleasedThinking
 from schemas.row import arrow_schema
 from tasks.release.certificate.file import CERTIFICATE_PART
 from tasks.release.checks.boards import CHECKED_VOTES, FRAGILE, unlike_votes
 from tasks.release.citation import CITED
 from tasks.release.contents import READ_ERRORS, forbidden_data, sound_groups, wrong_texts
-from tasks.release.croissant import DESCRIBED
+from tasks.release.croissant import CROISSANT_PART
 from tasks.release.data_page import DATA_PAGE
 from tasks.release.dataset_card import ROW_FIGURES
 from tasks.release.known_rows import KNOWN_PART
@@ -107,7 +107,7 @@ class MapFile:
 
     def add(self, config: str, rows: pl.DataFrame) -> None:
         """Add gathered rows, which have topic_id, x and y; those without a topic are left out."""
-        points = rows.drop_nulls("topic_id").select("topic_id", "x", "y", config=pl.lit(config), id=KEYS[config])
+        points = rows.drop_nulls("topic_id").select("topic_id", "x", "y", config=pl.lit(config), id=ROW_KEYS[config])
         if points.height:
             self._file.write(conform(points, self._schema))
 
@@ -183,10 +183,10 @@ def _rows(folder: Path) -> Iterator[pl.DataFrame]:
     yield _no_points().select("config", "id", "topic_id")
     for config in CONFIGS:
         for shard in shard_files(folder, config):
-            names = [KEYS[config], *(["topic_id"] if "topic_id" in CONFIGS[config].model_fields else [])]
+            names = [ROW_KEYS[config], *(["topic_id"] if "topic_id" in CONFIGS[config].model_fields else [])]
             for group in read_parquet_groups(shard, names):
                 topic = pl.col("topic_id") if "topic_id" in group.columns else pl.lit(None, pl.Int32)
-                yield group.select(config=pl.lit(config), id=KEYS[config], topic_id=topic)
+                yield group.select(config=pl.lit(config), id=ROW_KEYS[config], topic_id=topic)
 
 
 def _write_boards(unsealed: Unsealed) -> Stated:
@@ -250,9 +250,9 @@ def _write_thinking(unsealed: Unsealed) -> Stated:
 
 def _released(folder: Path, config: str) -> pl.DataFrame:
     """Configuration and id of the released rows."""
-    groups = (rows for shard in shard_files(folder, config) for rows in read_parquet_groups(shard, [KEYS[config]]))
+    groups = (rows for shard in shard_files(folder, config) for rows in read_parquet_groups(shard, [ROW_KEYS[config]]))
     named = [pl.DataFrame(schema={"config": pl.String, "id": pl.String})]
-    return pl.concat([*named, *(rows.select(config=pl.lit(config), id=KEYS[config]) for rows in groups)])
+    return pl.concat([*named, *(rows.select(config=pl.lit(config), id=ROW_KEYS[config]) for rows in groups)])
 
 
 def _wrong_thinking(release: OpenRelease) -> Iterator[str]:
@@ -304,7 +304,7 @@ CORE_PARTS = (
     RELEASED_THINKING,
     KNOWN_PART,
     *ROW_FIGURES,
-    DESCRIBED,
+    CROISSANT_PART,
     CITED,
     DATA_PAGE,
 )

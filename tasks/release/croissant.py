@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.policy import Policy, Rule
-from schemas.release import CONFIGS, KEYS, Manifest
+from schemas.release import CONFIGS, ROW_KEYS, Manifest
 from schemas.row import arrow_schema
 from schemas.run import Funnel
 from tasks.providers import PROVIDERS
@@ -142,7 +142,7 @@ def _record_set(config: str, layout: int) -> dict[str, Any]:
         "@id": name,
         "name": config,
         "description": f"A row is one of the {ABOUT_CONFIGS[config]}.",
-        "key": {"@id": f"{name}/{KEYS[config]}"},
+        "key": {"@id": f"{name}/{ROW_KEYS[config]}"},
         "field": [_field(column, name, config, column.name, "") for column in columns],
     }
 
@@ -318,5 +318,5 @@ def _uses(manifest: Manifest, policy: Policy) -> Iterator[str]:
         yield "bench: testing models; it is not for training, and its prompts are not in chat."
 
 
-DESCRIBED = ReleasePart(stated=(StatedFile(CROISSANT, croissant, since_layout=11),))
+CROISSANT_PART = ReleasePart(stated=(StatedFile(CROISSANT, croissant, since_layout=11),))
 """The part of every release that describes it to other tools."""

@@ -13,7 +13,7 @@ import polars as pl
 import yaml
 
 from schemas.policy import Linkage, Policy
-from schemas.release import CONFIGS, KEYS, Manifest
+from schemas.release import CONFIGS, ROW_KEYS, Manifest
 from schemas.run import Funnel
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, is_benchmark_alone, read_released
 from tasks.release.shards import shard_files
@@ -23,9 +23,9 @@ from tasks.storage.queries.conversation_features import language_code
 from tasks.storage.records import reason_texts
 from tasks.storage.tables import frame_of
 
-PEOPLE = {"chat": "user_id", "battle": "judge"}
+PERSON_COLUMNS = {"chat": "user_id", "battle": "judge"}
 """Configuration -> the column with the keyed hash of a person."""
-MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
+MODEL_COLUMNS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
 _SPOKEN = {"chat": "conversation", "battle": "conversation_a"}
 FEW_ROWS = 5
 _PATH = pl.element().struct.field("path")
@@ -35,11 +35,11 @@ _UNITS = {"hour": "1h", "day": "1d", "month": "1mo"}
 
 def unlinked(rows: pl.DataFrame, config: str, linkage: Linkage) -> pl.DataFrame:
     """Rows with times as coarse as the policy says, in an order that tells no more of them."""
-    if not linkage.users and config in PEOPLE:
-        rows = rows.with_columns(pl.lit(None, pl.String).alias(PEOPLE[config]))
+    if not linkage.users and config in PERSON_COLUMNS:
+        rows = rows.with_columns(pl.lit(None, pl.String).alias(PERSON_COLUMNS[config]))
     if linkage.times == "exact" or "tstamp" not in rows.columns:
         return rows
-    return rows.with_columns(_coarse(linkage)).sort("tstamp", KEYS[config])
+    return rows.with_columns(_coarse(linkage)).sort("tstamp", ROW_KEYS[config])
 
 
 def _coarse(linkage: Linkage) -> pl.Expr:
@@ -51,7 +51,7 @@ def _coarse(linkage: Linkage) -> pl.Expr:
 def _wrong_linkage(release: OpenRelease) -> Iterator[str]:
     """Problems of rows with finer times, or with people, than the policy in the manifest says."""
     linkage = Policy.model_validate(release.manifest.policy).linkage
-    for config, person in PEOPLE.items() if linkage != Linkage() else ():
+    for config, person in PERSON_COLUMNS.items() if linkage != Linkage() else ():
         rows = _columns(release.folder, config, ["tstamp", person])
         if linkage.times != "exact" and not rows.equals(rows.with_columns(_coarse(linkage))):
             yield f"{config}: a time is finer than to the {linkage.times}, as the policy says (linkage.times)"
@@ -68,7 +68,7 @@ def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.
 
 
 def _joinable(folder: Path, _: int) -> str:
-    told = {config: _told(folder, config) for config in PEOPLE}
+    told = {config: _told(folder, config) for config in PERSON_COLUMNS}
     counts = {config: _counted(rows) for config, rows in told.items() if rows.height}
     if not counts:
         return ""
@@ -92,7 +92,7 @@ coarsen times (`linkage`).
 
 def _told(folder: Path, config: str) -> pl.DataFrame:
     """The person and time of every row, and hashes of its prompt and of its language with each model."""
-    person, spoken, models = PEOPLE[config], _SPOKEN[config], MODELS[config]
+    person, spoken, models = PERSON_COLUMNS[config], _SPOKEN[config], MODEL_COLUMNS[config]
     pairs = pl.concat_list(pl.struct("language", model).hash() for model in models)
     prompt = pl.col(spoken).list.eval(_ASKED).list.join("\n\n").hash()
     made = {"person": pl.col(person), "tstamp": pl.col("tstamp"), "pairs": pairs, "prompt": prompt}
@@ -131,7 +131,7 @@ def _categories(folder: Path, _: int) -> str:
         return ""
     shown = [config for config in CONFIGS if any(config in counts for counts in told.values())]
     lines = [f"| {name} | {' | '.join(counts.get(config, '') for config in shown)} |" for name, counts in told.items()]
-    return f"""{CATEGORIES}
+    return f"""{CATEGORIES_TITLE}
 
 Rows that have a category, of those where it is known.
 
@@ -143,9 +143,9 @@ Rows that have a category, of those where it is known.
 
 
 _COUNT = "a count of the rows"
-JOINABLE, CATEGORIES = "## What a stranger could join", "## Categories and votes"
+JOINABLE, CATEGORIES_TITLE = "## What a stranger could join", "## Categories and votes"
 ROW_FIGURES = (
-    ReleasePart(section=CardSection(CATEGORIES, "categories and votes", _COUNT, _categories, 6)),
+    ReleasePart(section=CardSection(CATEGORIES_TITLE, "categories and votes", _COUNT, _categories, 6)),
     ReleasePart(
         wrong=_wrong_linkage, section=CardSection(JOINABLE, "what a stranger could join", _COUNT, _joinable, 6)
     ),
@@ -167,11 +167,11 @@ KNOWN_LIMITS = (
 )
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""
-UNKNOWN = "–"
-TEMPLATE = Path(__file__).with_suffix(".md")
+UNKNOWN_CELL = "–"
+CARD_TEMPLATE = Path(__file__).with_suffix(".md")
 
 _ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
-COMPARED = tuple(PEOPLE)
+COMPARED = tuple(PERSON_COLUMNS)
 """Configurations that have a row in the table."""
 _IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 
@@ -193,7 +193,7 @@ def dataset_card(
     texts = reason_texts(policy)
     schemas = {name: CONFIGS[name] for name in configs_with_rows(manifest.counts)}
     return render_card(
-        TEMPLATE,
+        CARD_TEMPLATE,
         front_matter=front_matter(about_release(manifest, benchmarks)),
         benchmarks=[markdown_text(name) for name in benchmarks],
         manifest=manifest,
@@ -219,7 +219,7 @@ def _named_versions(policy: Policy) -> Iterator[list[str]]:
     """Cells of each model whose facts the policy has: name, version, maker, licence and day."""
     for name, facts in sorted(policy.models.items()):
         told = (facts.version, facts.provider, facts.licence, facts.since and facts.since.isoformat())
-        yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN for each in told)]
+        yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN_CELL for each in told)]
 
 
 def language_codes(manifest: Manifest) -> list[str]:
@@ -276,7 +276,9 @@ def benchmark_cells(folder: Path) -> dict[str, tuple[str, ...]]:
     rows = _columns(folder, "bench", ["images.list.element.path"], pl.col("images").list.eval(_PATH))
     images = rows["images"].explode().drop_nulls().n_unique()
     unique = _mean(100 * images, rows.height, 1)
-    return {"bench": (f"{rows.height:,}", *[UNKNOWN] * 3, f"{images:,}", unique, "1.00", *[UNKNOWN] * 2, "no")}
+    return {
+        "bench": (f"{rows.height:,}", *[UNKNOWN_CELL] * 3, f"{images:,}", unique, "1.00", *[UNKNOWN_CELL] * 2, "no")
+    }
 
 
 def card_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> str:
@@ -359,8 +361,8 @@ class Statistics:
     def add(self, rows: pl.DataFrame) -> None:
         """Add gathered rows, which have `image_ids`, and for chat token counts."""
         values = {
-            "models": pl.concat([rows[name] for name in MODELS[self._config]]),
-            "users": rows[PEOPLE[self._config]],
+            "models": pl.concat([rows[name] for name in MODEL_COLUMNS[self._config]]),
+            "users": rows[PERSON_COLUMNS[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
             "images": rows["image_ids"].explode(),
         }
@@ -391,7 +393,7 @@ class Statistics:
 
 
 def _mean(total: int | None, count: int, digits: int) -> str:
-    return UNKNOWN if total is None or count == 0 else f"{total / count:,.{digits}f}"
+    return UNKNOWN_CELL if total is None or count == 0 else f"{total / count:,.{digits}f}"
 
 
 def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from schemas.policy import Action, Rule
 from schemas.publication import Bump, ReleaseDiff, RowChange
-from schemas.release import CONFIGS, KEYS, Manifest
+from schemas.release import CONFIGS, ROW_KEYS, Manifest
 from tasks.release.build import EarlierRelease
 from tasks.release.checks.footers import check_shards
 from tasks.release.core_parts import CORE_PARTS
@@ -157,9 +157,9 @@ class _Compared:
         sides = [[path for place, path in of.items() if place not in shared] for of in held]
         names = [[{*read_parquet_schema(path).names} for path in paths[:1]] for paths in sides]
         of_sides = [*names[0], *names[1]]
-        both = sorted(set.intersection(*of_sides) - {KEYS[config]}) if of_sides else ["images"]
+        both = sorted(set.intersection(*of_sides) - {ROW_KEYS[config]}) if of_sides else ["images"]
         self._columns = both
-        key = KEYS[config]
+        key = ROW_KEYS[config]
         old_digests, new_digests = (pl.concat(_digests(paths, config, both)) for paths in sides)
         # A row is one of either release: its id and the numbers of its rows in the two, null where it is not there.
         old_rows, new_rows = (
@@ -189,7 +189,7 @@ class _Compared:
     def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
         """Every row that differs, ordered by id."""
         for rows in self._differing.iter_slices(_BATCH_ROWS):
-            removed = rows.filter(change="removed")[KEYS[self._config]].to_list()
+            removed = rows.filter(change="removed")[ROW_KEYS[self._config]].to_list()
             reasons = why(self._config, removed) if removed else {}
             for key, change, *is_other in rows.iter_rows():
                 names, causes = [], reasons.get(key, [])
@@ -201,7 +201,7 @@ class _Compared:
 
 def _digests(shards: Sequence[Path], config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Frames of the id of each row, and for each of `columns` a hash (UInt64) of its value."""
-    key, paths = KEYS[config], pl.col("images").list.eval(pl.element().struct.field("path"))
+    key, paths = ROW_KEYS[config], pl.col("images").list.eval(pl.element().struct.field("path"))
     read = [key, *("images.list.element.path" if name == "images" else name for name in columns)]
     digests = [pl.struct(name).struct.json_encode().hash().alias(name) for name in columns]
     yield pl.DataFrame(schema={key: pl.String, **dict.fromkeys(columns, pl.UInt64)})

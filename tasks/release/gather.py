@@ -28,11 +28,11 @@ from tasks.storage.queries.released import decided_policy, released_names, requi
 from tasks.storage.queries.signals import Versions, versions_in_use
 from tasks.storage.tables import Store
 
-WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
+PUBLISHED_WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
 """Winner in our tables -> spelling of VisionArena-Battle."""
 BLOCK_ROWS = 4_096
-"""Conversations whose texts are in memory at a time, where the mean stored one has up to `ROW_BYTES`."""
-ROW_BYTES = 4_096
+"""Conversations whose texts are in memory at a time, where the mean stored one has up to `MEAN_ROW_BYTES`."""
+MEAN_ROW_BYTES = 4_096
 """Mean stored bytes of a conversation up to which a block has `BLOCK_ROWS` rows; of twice as long ones it has half."""
 _CONVERSATIONS_A_BATTLE = 4
 """A block has so many times fewer battles than conversations: a battle has two, whose texts are held twice."""
@@ -220,11 +220,11 @@ _OF_SIDE = [*SideMetadata.model_fields, "refusal"]
 
 
 def conversation_weight(store: Store) -> float:
-    """Weight of a conversation: 1 if the mean stored one has up to `ROW_BYTES`, 2 if twice as many, and so on."""
+    """Weight of a conversation: 1 if the mean stored one has up to `MEAN_ROW_BYTES`, 2 if twice as many, and so on."""
     sizes = store.part_sizes("conversations")
     rows = sum(rows_of_part for rows_of_part, _ in sizes)
     size_bytes = sum(bytes_of_part for _, bytes_of_part in sizes)
-    return max(1.0, size_bytes / max(1, rows) / ROW_BYTES)
+    return max(1.0, size_bytes / max(1, rows) / MEAN_ROW_BYTES)
 
 
 def _messages(column: str) -> pl.Expr:
@@ -265,7 +265,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
     return either.sort("tstamp", "battle_id").select(
         *("image_ids", "model_a", "model_b", "vote_reason", "refused_by", "judge", "in_bench", *_PLACE),
         question_id="battle_id",
-        winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
+        winner=pl.col("winner").replace_strict(PUBLISHED_WINNERS, return_dtype=pl.String),
         conversation_a=_messages("turns_a_side"),
         conversation_b=_messages("turns_b_side"),
         num_turns="turns_a",

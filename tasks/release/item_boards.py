@@ -22,7 +22,7 @@ from tasks.release.registered import (
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.queries.bench import best_first
 
-SINCE_LAYOUT = 7
+ITEM_BOARDS_SINCE = 7
 """Releases of an earlier layout have no such boards."""
 Rules = Mapping[str, Sequence[tuple[pl.Expr, str]]]
 """Table of a store -> (rows that cannot be, what is wrong with them)."""
@@ -44,7 +44,7 @@ def item_boards(
         tuple(BOARD_PATHS[name] for name in rules),
         partial(_write, tuple(rules), items, stand_ins),
         partial(_wrong, rules, items, stand_ins),
-        section=CardSection(title, title[3:].lower(), folder, partial(_section, title, shown), SINCE_LAYOUT),
+        section=CardSection(title, title[3:].lower(), folder, partial(_section, title, shown), ITEM_BOARDS_SINCE),
         boards=shown,
     )
 

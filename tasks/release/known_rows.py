@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.policy import Policy
-from schemas.release import CONFIGS, KEYS
+from schemas.release import CONFIGS, ROW_KEYS
 from tasks.release.contents import READ_ERRORS, forbidden_data, wrong_texts
 from tasks.release.registered import (
     CardSection,
@@ -58,8 +58,8 @@ def _released(folder: Path) -> pl.DataFrame:
     frames = [pl.DataFrame(schema={"config": pl.String, "id": pl.String})]
     for config in _OF_CONFIGS:
         for shard in shard_files(folder, config):
-            groups = read_parquet_groups(shard, [KEYS[config]])
-            frames += [rows.select(config=pl.lit(config), id=KEYS[config]) for rows in groups]
+            groups = read_parquet_groups(shard, [ROW_KEYS[config]])
+            frames += [rows.select(config=pl.lit(config), id=ROW_KEYS[config]) for rows in groups]
     return pl.concat(frames)
 
 

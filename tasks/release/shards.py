@@ -16,7 +16,7 @@ from zlib import crc32
 import polars as pl
 import pyarrow as pa
 
-from schemas.release import CONFIGS, KEYS
+from schemas.release import CONFIGS, ROW_KEYS
 from schemas.row import arrow_schema
 from tasks.images.decode import released_file
 from tasks.storage.parquet import compact, parquet_writer, read_parquet_groups
@@ -26,7 +26,7 @@ from tasks.storage.tables import Store
 if TYPE_CHECKING:  # takes 0.4 seconds to load, and who reads a release needs it not
     from datasets import Features
 
-LAYOUT = 12
+RELEASE_LAYOUT = 12
 """Version of the file layout, for the manifest; raised when the same rows give other bytes, cards other sections, or
 reports another page, style and words included."""
 SHARDS, SHARD_ROWS_MAX = 128, 4096
@@ -37,7 +37,7 @@ them anew takes a CPU second, half of which goes into finding out which of 128 s
 SHARD_BYTES = 256 * 1024 * 1024
 """Rows of a shard that take more are written as several files."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
-ROW_BYTES = 1_000
+PLAIN_ROW_BYTES = 1_000
 """Rough size of a row without its images and messages, to plan shards with."""
 METADATA_KEY = b"huggingface"
 """Key of the Parquet metadata in which `datasets` looks for the column types."""
@@ -202,7 +202,7 @@ def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.
     count = 0
     for frame in frames:
         first = 0
-        for row, name in enumerate(frame[KEYS[config]]):
+        for row, name in enumerate(frame[ROW_KEYS[config]]):
             if count == 2 * rows or (count >= rows // 2 and crc32(name.encode()) % rows == 0):
                 yield pl.concat([*waiting, frame[first:row]])
                 waiting, first, count = [], row, 0
@@ -214,7 +214,7 @@ def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.
 
 def _key(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages) -> str:
     """Digest of all that the bytes of a shard depend on: rows, images by id, columns, and the software that writes."""
-    made_by = [LAYOUT, SHARD_BYTES, ROW_GROUP_BYTES, *_versions()]
+    made_by = [RELEASE_LAYOUT, SHARD_BYTES, ROW_GROUP_BYTES, *_versions()]
     digest = hashlib.blake2b(repr(made_by).encode(), digest_size=16)
     digest.update(schema.serialize())
     digest.update(
@@ -281,4 +281,4 @@ def _row_bytes(rows: pl.DataFrame, shown: dict[str, dict[str, Any]]) -> Iterator
     ]
     texts = rows.select(pl.sum_horizontal(pl.lit(0), *messages)).to_series()
     for image_ids, text in zip(rows["image_ids"].to_list(), texts, strict=True):
-        yield ROW_BYTES + text + sum(len(shown[each]["bytes"]) for each in image_ids)
+        yield PLAIN_ROW_BYTES + text + sum(len(shown[each]["bytes"]) for each in image_ids)

@@ -46,7 +46,7 @@ from tasks.release.dataset_card import (
 from tasks.release.diff import since_earlier
 from tasks.release.gather import Gathered
 from tasks.release.registered import ReleasePart, Unsealed, stated_files
-from tasks.release.shards import LAYOUT, ReleasedImages, shard_rows, write_shards
+from tasks.release.shards import RELEASE_LAYOUT, ReleasedImages, shard_rows, write_shards
 from tasks.runtime.steps import step
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.parquet import parquet_rows
@@ -125,7 +125,7 @@ def check_providers(settings: Settings) -> StageReport:
 def unchanged_release(settings: Settings, versions: Versions) -> StageReport | None:
     """The last release of the store, if all that it was made from is as it was; None otherwise."""
     store = Store.open(settings.store)
-    last = earlier_release(store, LAYOUT)
+    last = earlier_release(store, RELEASE_LAYOUT)
     if last is None or store.read_bytes(UNFINISHED) is not None:
         return None
     if last.made_from != _made_from(store, settings, versions):
@@ -199,7 +199,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
             yield rows
 
     expected = _expected(store)
-    earlier, shards = earlier_release(store, LAYOUT), dict[str, str]()
+    earlier, shards = earlier_release(store, RELEASE_LAYOUT), dict[str, str]()
     with MapFile(staging) as points:
         for config in CONFIGS:
             to = staging / config / "data"
@@ -306,7 +306,7 @@ def _manifest(
     return Manifest(
         version=checked_version(release_version(store, settings.release)),
         software=installed_version("arena-curation"),
-        layout=LAYOUT,
+        layout=RELEASE_LAYOUT,
         embedded_providers=stand_ins,
         embedded_figures={name: stated(name) for name in stand_ins},
         limited_tags=providers["categories"].limited if providers.names["categories"] == EMBEDDED else {},

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.policy import Policy, policy_hash
-from schemas.release import CONFIGS, KEYS, Manifest
+from schemas.release import CONFIGS, ROW_KEYS, Manifest
 from schemas.run import Funnel
 from tasks.bench.contamination.alike import ALIKE_OVERLAP
 from tasks.bench.contamination.prompt_index import PromptIndex, joined_words
@@ -129,7 +129,7 @@ def _unchecked(manifest: Manifest, parts: Sequence[ReleasePart]) -> Iterator[str
 def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, advance: Advance) -> list[str]:
     """Problems of the rows of a configuration. Every row group is read once, and counted in `found`."""
     problems: list[str] = []
-    key, rows, shards = KEYS[config], 0, shard_files(folder, config)
+    key, rows, shards = ROW_KEYS[config], 0, shard_files(folder, config)
     ids_of_groups = [pl.Series(key, dtype=pl.String)]
     work = partial(wrong_groups, config, forbidden_data(Policy.model_validate(manifest.policy)))
     many = manifest.counts[config] > ROWS_ALONE
@@ -217,7 +217,7 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
     if store is None:
         return
     reserved = pl.concat(store.batches(_RESERVED))
-    for config, key in KEYS.items():
+    for config, key in ROW_KEYS.items():
         for shard in shard_files(folder, config):
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
             for name in ids.filter(ids.is_in(reserved["conversation_id"].implode())):

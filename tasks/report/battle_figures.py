@@ -10,7 +10,7 @@ import polars as pl
 from tasks.report.figures import bars
 from tasks.report.page import Part
 
-SIDES = ("model_a", "model_b", "both", "neither")
+REFUSED_BY_VALUES = ("model_a", "model_b", "both", "neither")
 """Values of `refused_by`."""
 
 
@@ -31,11 +31,13 @@ class RefusedBattles:
         measured = self._battles.total()
         if not measured:
             return []
-        counts = [self._battles[side] for side in SIDES]
-        table = pl.DataFrame({"refused_by": SIDES, "battles": counts}).with_columns(
+        counts = [self._battles[side] for side in REFUSED_BY_VALUES]
+        table = pl.DataFrame({"refused_by": REFUSED_BY_VALUES, "battles": counts}).with_columns(
             share=(pl.col("battles") / measured).round(4)
         )
-        percent = {f"{side} ({count:,})": 100 * count / measured for side, count in zip(SIDES, counts, strict=True)}
+        percent = {
+            f"{side} ({count:,})": 100 * count / measured for side, count in zip(REFUSED_BY_VALUES, counts, strict=True)
+        }
         return [Part("refused_by", "Whose answers decline", "", table, bars(percent, "% of battles", digits=1))]
 
 

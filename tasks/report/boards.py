@@ -17,9 +17,9 @@ from tasks.storage.queries.bench import APART, RANK_RULE, best_first, checked_vo
 from tasks.storage.queries.failures import hard_prompts
 from tasks.storage.tables import Store
 
-MODELS_MAX = 40
+MATRIX_MODELS_MAX = 40
 """Most models in a matrix: those with the most battles or the best ranks; its table lists all."""
-FEW_VOTES = 100
+GREY_SLICE_VOTES = 100
 """Slices with fewer votes are greyed."""
 _BOARDS = ("overall", "style_control")
 
@@ -79,7 +79,7 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
 def _fragility(table: pl.DataFrame) -> Part | None:
     """The fewest votes that change first place and neighbours, of all boards; the figure is of the overall board."""
     told = contests(table)
-    shown = told.filter(slice="overall", contest="neighbours").head(MODELS_MAX)
+    shown = told.filter(slice="overall", contest="neighbours").head(MATRIX_MODELS_MAX)
     if shown.is_empty():
         return None
     names = [f"{one_line(a, 24)} / {one_line(b, 24)}" for a, b in shown.select("model", "rival").iter_rows()]
@@ -108,28 +108,28 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     sizes = ranked.group_by("slice").agg(pl.col("battles").sum() // 2)
     sizes = sizes.sort("battles", "slice", descending=[True, False])
     votes = dict(sizes.iter_rows())
-    names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MODELS_MAX)]
+    names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MATRIX_MODELS_MAX)]
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
-    shown = order[:MODELS_MAX]
+    shown = order[:MATRIX_MODELS_MAX]
     titles = [f"{one_line(_slice_title(name), 40)} ({votes.get(name, 0):,})" for name in names]
-    thin = [place for place, name in enumerate(names) if votes.get(name, 0) < FEW_VOTES]
+    thin = [place for place, name in enumerate(names) if votes.get(name, 0) < GREY_SLICE_VOTES]
     figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
 
 
 def _exposure(table: pl.DataFrame) -> Part:
     given = table.sort("by", "appearances", "group", descending=[False, True, False])
-    shown = given.filter(pl.int_range(pl.len()).over("by") < MODELS_MAX // 2)
+    shown = given.filter(pl.int_range(pl.len()).over("by") < MATRIX_MODELS_MAX // 2)
     rows, models = shown["by", "group", "appearances"].iter_rows(), given.filter(by="model")["appearances"]
     figure = bars({f"{by}: {one_line(group, 40)}": count for by, group, count in rows}, "sides of votes")
     return part("exposure", given.with_columns(pl.col(pl.Float64).round(3)), figure, ratio=models[0] / models[-1])
 
 
 def _lives(table: pl.DataFrame) -> Part | None:
-    told = table.drop_nulls("moved").sort("rating", "model", descending=[True, False]).head(MODELS_MAX)
+    told = table.drop_nulls("moved").sort("rating", "model", descending=[True, False]).head(MATRIX_MODELS_MAX)
     if told.is_empty():
         return None
     chance = pl.col("moved_by_chance")
@@ -150,10 +150,10 @@ def _votes(votes: pl.DataFrame) -> Part:
     table = votes.sort("battles", "slice", descending=[True, False]).with_columns(
         pl.col("^.*_fraction$").round(3), pl.col("flags").list.join(" ")
     )
-    shown = table.head(MODELS_MAX // 2)
+    shown = table.head(MATRIX_MODELS_MAX // 2)
     parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
     titles = [f"{one_line(_slice_title(n), 40)} ({count:,})" for n, count in shown["slice", "battles"].iter_rows()]
-    thin = [place for place, count in enumerate(shown["battles"]) if count < FEW_VOTES]
+    thin = [place for place, count in enumerate(shown["battles"]) if count < GREY_SLICE_VOTES]
     figure = shares(titles, parts, thin=thin)
     return part("votes", table, figure)
 
@@ -170,7 +170,7 @@ def _pairs(battles: pl.DataFrame) -> list[Part | None]:
     counts = pl.col("battles", "won", "lost").sum().cast(pl.Int64)
     table = pl.concat(sides).group_by("model", "opponent").agg(counts).sort("model", "opponent")
     totals = table.group_by("model").agg(pl.col("battles").sum()).sort("battles", "model", descending=[True, False])
-    names = sorted(totals["model"].head(MODELS_MAX))
+    names = sorted(totals["model"].head(MATRIX_MODELS_MAX))
     met = {(a, b): count for a, b, count, *_ in table.iter_rows()}
     beaten = {(a, b): 100 * won / (won + lost) for a, b, _, won, lost in table.iter_rows() if won + lost}
     figures = {"battle_counts": met, "win_rates": beaten}
@@ -198,7 +198,9 @@ def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
         made = part("style_coefficients", table, figure)
         found.append(replace(made, about=f"{made.about}{_names_known(coefficients)}"))
         rows = told["covariate"].unique(maintain_order=True).to_list()
-        firm = told.filter((pl.col("battles") == pl.col("of")).fill_null(True) | (pl.col("battles") >= FEW_VOTES))
+        firm = told.filter(
+            (pl.col("battles") == pl.col("of")).fill_null(True) | (pl.col("battles") >= GREY_SLICE_VOTES)
+        )
         cells = {(name, of): value for of, name, value in firm["slice", "covariate", "coefficient"].iter_rows()}
         if rows:
             of_categories = table.filter(pl.col("slice").is_in([*columns]))
@@ -206,7 +208,7 @@ def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
             found.append(part("style_by_category", of_categories, drawn))
     if changes.height:
         shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
-        models = shown.filter(slice="overall")["model"].head(MODELS_MAX).to_list()
+        models = shown.filter(slice="overall")["model"].head(MATRIX_MODELS_MAX).to_list()
         moved = {(model, of): change for of, model, change in shown["slice", "model", "rank_change"].iter_rows()}
         table = shown.with_columns(pl.col(pl.Float64).round(1))
         found.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
@@ -233,7 +235,7 @@ def _categories(ratings: pl.DataFrame) -> dict[str, int]:
 
 def heat_map(
     rows: Sequence[str], columns: Mapping[str, int], cells: Mapping[tuple[str, str], float | None],
-    few: int = FEW_VOTES, digits: int = 0, around_zero: bool = False, low_is_dark: bool = False,
+    few: int = GREY_SLICE_VOTES, digits: int = 0, around_zero: bool = False, low_is_dark: bool = False,
 ) -> Drawn:  # fmt: skip
     """A heat map with a column for each slice, which has its size; those of a size below `few` are grey.
 
@@ -256,9 +258,9 @@ def failures_part(store: Store, released: Collection[str]) -> Part | None:
         return None
     darkness = {mark: shade for shade, mark in _MARKS.items()}
     prompts = found.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
-    titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MODELS_MAX).iter_rows()}
+    titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MATRIX_MODELS_MAX).iter_rows()}
     cells = {(model, name): darkness[mark] for model, name, mark in found["model", "question_id", "mark"].iter_rows()}
-    models = sorted(set(found["model"]))[:MODELS_MAX]
+    models = sorted(set(found["model"]))[:MATRIX_MODELS_MAX]
     figure = matrix(models, [*titles.values()], _values(models, [*titles], cells), marks=_MARKS)
     wide = found.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
     return part("hard_prompts", wide, figure, shown=len(titles), every=prompts.height)
@@ -345,7 +347,7 @@ def _classes(shares: pl.DataFrame, prefix: str, key: str) -> Part | None:
     counts = {(name, each): votes for name, each, votes in parts.select("name", "part", "battles").iter_rows()}
     fractions = pl.col("^.*_fraction$").round(3)
     table = placed.select("name", "part", "battles", fractions, pl.col("flags").list.join(" "))
-    return part(key, table, sunburst(counts, inside, FEW_VOTES))
+    return part(key, table, sunburst(counts, inside, GREY_SLICE_VOTES))
 
 
 def _placed(table: pl.DataFrame, *prefixes: str) -> pl.DataFrame:
@@ -369,9 +371,9 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
     )
     wide = placed.pivot("slice", index="model", values="rating")
     table = board.select("model", overall="rating").join(wide.select("model", *order), on="model", how="left")
-    shown = table.head(MODELS_MAX)
+    shown = table.head(MATRIX_MODELS_MAX)
     titles = ["all", *(f"{name.partition(':')[2]} ({votes.get(name, 0):,})" for name in order)]
-    thin = [place for place, name in enumerate(order) if votes.get(name, 0) < FEW_VOTES]
+    thin = [place for place, name in enumerate(order) if votes.get(name, 0) < GREY_SLICE_VOTES]
     breaks = [sum(name.startswith("question:") for name in order)]
     cells = shown.drop("model").cast(pl.Float64).to_numpy()
     figure = matrix(shown["model"].to_list(), titles, cells, thin=[place + 1 for place in thin])

@@ -17,12 +17,12 @@ from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
 from tasks.report.page import (
+    COLUMN_WIDTH,
     EDGE,
     FADED,
     INK,
     SMALL,
-    TEXT,
-    WIDTH,
+    TEXT_POINTS,
     drawn_late,
     new_figure,
     panel,
@@ -36,7 +36,7 @@ from tasks.storage.queries.failures import (
     PROPOSED,
     REFUSED,
     RIGHT,
-    UNKNOWN,
+    UNKNOWN_MARK,
     WRONG,
 )
 
@@ -53,10 +53,10 @@ _PROMPT_LINES_MAX, _REFERENCE_LINES_MAX, _ANSWER_LINES_MAX = 8, 8, 12
 _PIXELS_A_POINT = 2.5
 _GREEN, _RED, _BROWN = "#1f7a4d", "#b5483a", "#8a6a1f"
 _LOOKS = {
-    RIGHT: _GREEN, RIGHT + PROPOSED: _GREEN, WRONG: _RED, WRONG + PROPOSED: _RED, REFUSED: _BROWN, UNKNOWN: FADED,
+    RIGHT: _GREEN, RIGHT + PROPOSED: _GREEN, WRONG: _RED, WRONG + PROPOSED: _RED, REFUSED: _BROWN, UNKNOWN_MARK: FADED,
 }  # fmt: skip
 """Mark -> its colour."""
-_WORDS = {RIGHT: "right", WRONG: "wrong", REFUSED: "refused", UNKNOWN: "not judged"}
+_WORDS = {RIGHT: "right", WRONG: "wrong", REFUSED: "refused", UNKNOWN_MARK: "not judged"}
 _SAYS = {BY_PEOPLE: ", say reviewers", BY_VOTES: ", says every vote", BY_REFUSAL: ", as measured"}
 
 
@@ -83,7 +83,7 @@ class DrawnAnswer:
     @property
     def verdict(self) -> str:
         """The mark in words, with whose word it is."""
-        mark = self.mark or UNKNOWN
+        mark = self.mark or UNKNOWN_MARK
         if mark.endswith(PROPOSED):
             word = _WORDS[mark.removesuffix(PROPOSED)]
             return f"{word}, proposes {shown_name(self.by or '', 40)}, which read the reference"
@@ -143,13 +143,13 @@ def drawn_cases(cases: Sequence[DrawnCase]) -> Figure:
     height = sum(case.height for case in laid_out) + EDGE
     figure = new_figure(height)
     axes = panel(figure, 0, 0, 0, 0)
-    axes.set_xlim(0, WIDTH)
+    axes.set_xlim(0, COLUMN_WIDTH)
     axes.set_ylim(height, 0)
     axes.set_axis_off()
     tops = accumulate((case.height for case in laid_out), initial=EDGE)
     for top, case in zip(tops, laid_out, strict=False):
         _draw(axes, top, case)
-    axes.set_xlim(0, WIDTH)  # pictures move the limits
+    axes.set_xlim(0, COLUMN_WIDTH)  # pictures move the limits
     axes.set_ylim(height, 0)
     axes.set_aspect("auto")
     return figure
@@ -158,12 +158,12 @@ def drawn_cases(cases: Sequence[DrawnCase]) -> Figure:
 def _laid_out(case: DrawnCase) -> _LaidOut:
     pictures = [picture_in_print(picture) for picture in case.pictures[:PICTURES_MAX]]
     left = EDGE + (PICTURE_WIDTH + _GAP if pictures else 0)
-    blocks = [_Block("Prompt", _lines(case.prompt, WIDTH - left - EDGE, _PROMPT_LINES_MAX))]
+    blocks = [_Block("Prompt", _lines(case.prompt, COLUMN_WIDTH - left - EDGE, _PROMPT_LINES_MAX))]
     if case.reference is not None:
-        lines = _lines(case.reference, WIDTH - left - EDGE, _REFERENCE_LINES_MAX)
+        lines = _lines(case.reference, COLUMN_WIDTH - left - EDGE, _REFERENCE_LINES_MAX)
         blocks.append(_Block(f"Reference, by {case.reference_by}", lines))
     for answer in case.answers:
-        lines = _lines(answer.text or "", WIDTH - left - EDGE - _GAP, _ANSWER_LINES_MAX)
+        lines = _lines(answer.text or "", COLUMN_WIDTH - left - EDGE - _GAP, _ANSWER_LINES_MAX)
         mark = answer.mark or ""
         heading = f"{shown_name(answer.model or '', 40)}: {answer.verdict}"
         blocks.append(_Block(heading, lines, mark, _LOOKS.get(mark, FADED)))
@@ -185,9 +185,11 @@ def size_on_figure(picture: Image.Image) -> tuple[float, float]:
 
 
 def _draw(axes: Axes, top: float, case: _LaidOut) -> None:
-    axes.plot([EDGE, WIDTH - EDGE], [top, top], color="#d5dae1", linewidth=0.6)
-    axes.text(EDGE, top + 5, shown_name(case.case.title), va="top", fontsize=TEXT + 1, fontweight="bold")
-    axes.text(WIDTH - EDGE, top + 6, shown_name(case.case.note, 80), va="top", ha="right", fontsize=SMALL, color=FADED)
+    axes.plot([EDGE, COLUMN_WIDTH - EDGE], [top, top], color="#d5dae1", linewidth=0.6)
+    axes.text(EDGE, top + 5, shown_name(case.case.title), va="top", fontsize=TEXT_POINTS + 1, fontweight="bold")
+    axes.text(
+        COLUMN_WIDTH - EDGE, top + 6, shown_name(case.case.note, 80), va="top", ha="right", fontsize=SMALL, color=FADED
+    )
     below = top + _HEAD
     for picture in case.pictures:
         wide, high = size_on_figure(picture)
@@ -211,7 +213,9 @@ def _draw_block(axes: Axes, left: float, top: float, block: _Block) -> None:
         start += _MARK_WIDTH + 5
     axes.text(start, top + 5, block.heading, va="center", fontsize=SMALL, color=block.colour, fontweight="bold")
     for number, line in enumerate(block.lines, 1):
-        axes.text(left + (_GAP if block.mark else 0), top + number * _LINE, line, va="top", fontsize=TEXT, color=INK)
+        axes.text(
+            left + (_GAP if block.mark else 0), top + number * _LINE, line, va="top", fontsize=TEXT_POINTS, color=INK
+        )
 
 
 def _lines(text: str, width: float, lines_max: int) -> list[str]:

@@ -17,15 +17,15 @@ from tasks.report.case_figures import CasePicture, DrawnAnswer, DrawnCase, drawn
 from tasks.report.page import Part
 from tasks.runtime.untrusted import CELL_CHARACTERS_MAX, one_file
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.failures import MARKS, UNKNOWN, CaseAnswer, failure_cases, require_pictures
+from tasks.storage.queries.failures import FAILURE_MARKS, UNKNOWN_MARK, CaseAnswer, failure_cases, require_pictures
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
 
 ANSWERS_MAX = 3
 """Most answers of a case, as in the papers."""
-KEY = "cases"
+CASES_KEY = "cases"
 """Name of the figure with one case of each type, of the table and of the page of all cases."""
-ABOUT = {
+MARK_MEANINGS = {
     "O": "right, says a reviewer", "X": "wrong, says a reviewer or every vote", "R": "refused, as measured",
     "O*": "right, says a judge with the reference", "X*": "wrong, says a judge with the reference",
     "?": "nobody has said",
@@ -154,7 +154,7 @@ def _different(answers: Sequence[CaseAnswer]) -> list[CaseAnswer]:
 
     def place(answer: CaseAnswer) -> tuple[bool, int, int]:
         places[answer.mark] = places.get(answer.mark, -1) + 1
-        return answer.mark == UNKNOWN, places[answer.mark], MARKS.index(answer.mark)
+        return answer.mark == UNKNOWN_MARK, places[answer.mark], FAILURE_MARKS.index(answer.mark)
 
     return sorted(answers, key=place)
 
@@ -166,7 +166,7 @@ def case_parts(figures: CaseFigures) -> list[Part]:
         return []
     first_of_type = list({case.title: case for case in reversed(cases)}.values())[::-1]
     every = _table(cases, figures.types)
-    parts = [Part(KEY, "Cases of failures", "", every, drawn_cases(first_of_type), CELL_CHARACTERS_MAX)]
+    parts = [Part(CASES_KEY, "Cases of failures", "", every, drawn_cases(first_of_type), CELL_CHARACTERS_MAX)]
     digits = len(str(len(cases)))
     for number, case in enumerate(cases, 1):
         key, table = f"case_{number:0{digits}d}", _table([case], figures.types)
@@ -197,5 +197,5 @@ def case_page(figures: CaseFigures) -> str:
         ]
         for case in figures.cases
     }
-    values = {"cases": figures.cases, "pictures": pictures, "about": ABOUT}
+    values = {"cases": figures.cases, "pictures": pictures, "about": MARK_MEANINGS}
     return one_file(here / "cases.html", {}, [here / "report.css", here / "cases.css"], **values)

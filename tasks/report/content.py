@@ -18,7 +18,7 @@ from tasks.storage.queries.bench import known_counts
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     ANSWERS,
-    BATTLE,
+    BATTLE_CONFIG,
     CHAT,
     COUNTED,
     CRITERIA,
@@ -35,9 +35,9 @@ from tasks.storage.records import REPEATS, funnel, reason_texts
 from tasks.storage.reviews import detector_precisions
 from tasks.storage.tables import Store
 
-FEW_ROWS = 30
+GREY_BAR_ROWS = 30
 """Bars of fewer rows are grey."""
-MOST = 20
+BARS_MAX = 20
 """Most rows of a bar chart; the table lists all."""
 POINTS_MAX = 5_000
 """Most points on the map, about; each takes 100 bytes of the page."""
@@ -85,7 +85,7 @@ def parts_of_rows(gone: Funnel, policy: Policy | None, tallies: Tallies, tables:
         _counts("languages", tallies, ("language",)),
         *_tags(tallies),
         _counts("turns", tallies, ("num_turns",)),
-        *battle_parts(tables, tallies.of(BATTLE, PAIRS)),
+        *battle_parts(tables, tallies.of(BATTLE_CONFIG, PAIRS)),
         *vote_parts(tables),
     ]
 
@@ -94,7 +94,7 @@ def head_numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[s
     """Counts at the head of the page, in order. `topics`: rows with `topic`, -1 for outliers."""
     models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
     return {
-        "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE], "models": len(models),
+        "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE_CONFIG], "models": len(models),
         "languages": sum(name != UNKNOWN for name in languages), "users": len(tallies.users),
         "images": len(tallies.images), "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
@@ -127,7 +127,7 @@ def _of_decisions(store: Store, tallies: Tallies) -> tuple[dict[str, int], dict[
     (counts,) = store.ask(_KEPT_ITEMS).iter_rows(named=True)
     withheld = {
         "conversations": counts["conversations"] - tallies.rows[CHAT],
-        "battles": counts["battles"] - tallies.rows[BATTLE],
+        "battles": counts["battles"] - tallies.rows[BATTLE_CONFIG],
     }
     reasons = {"vote reasons": counts["released_reasons"], "vote reasons withheld": counts["withheld_reasons"]}
     return withheld, reasons if any(reasons.values()) else {}
@@ -140,7 +140,7 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
         return None
     table = pl.DataFrame(rows, schema=["outcome", "reason", "lines", "means"], orient="row")
     shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
-    counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in shown.head(MOST).iter_rows()}
+    counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in shown.head(BARS_MAX).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
     conversations = f"{gone.held_conversations:,} conversations wait for a review"
     held = f" {gone.held:,} of the dropped lines are held: their {conversations}." if gone.held else ""
@@ -237,11 +237,11 @@ def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) 
     rounded = table.with_columns(pl.when(share.is_finite()).then(share.round(4)))
     ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
     known = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
-    shown, filled = known.head(MOST), [each for each in COUNTED if ordered[each].sum()]
+    shown, filled = known.head(BARS_MAX), [each for each in COUNTED if ordered[each].sum()]
     series = {each: (100 * shown[f"{each}_share"].fill_null(0.0)).to_list() for each in filled}
-    thin = {each: [place for place, rows in enumerate(shown[each]) if rows < FEW_ROWS] for each in filled}
+    thin = {each: [place for place, rows in enumerate(shown[each]) if rows < GREY_BAR_ROWS] for each in filled}
     figure = paired_bars(shown[name].to_list(), series, "% of rows", digits=1, thin=thin)
-    return part(key, ordered, figure, examples=_examples(tallies), few=FEW_ROWS, **words)
+    return part(key, ordered, figure, examples=_examples(tallies), few=GREY_BAR_ROWS, **words)
 
 
 def _examples(tallies: Tallies) -> str:
@@ -261,7 +261,7 @@ def _answers(tallies: Tallies) -> list[Part]:
     ]
     table = reduce(lambda one, other: one.join(other, on="model", how="full", coalesce=True), lengths)
     table = table.with_columns(pl.col(pl.Float64).round(1)).sort(table.columns[1], "model", descending=[True, False])
-    shown = table.head(MOST)
+    shown = table.head(BARS_MAX)
     series = {each: shown[each].fill_null(0.0).to_list() for each in found}
     parts = [part("answer_lengths", table, paired_bars(shown["model"].to_list(), series, "tokens an answer"))]
     told = found.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
@@ -269,7 +269,7 @@ def _answers(tallies: Tallies) -> list[Part]:
         share = (pl.col("refusals") / pl.col("told")).round(4)
         refused = told.select("model", "refusals", conversations="told", share=share)
         refused = refused.sort("share", "model", descending=[True, False])
-        percent = {model: 100 * share for model, _, _, share in refused.head(MOST).iter_rows()}
+        percent = {model: 100 * share for model, _, _, share in refused.head(BARS_MAX).iter_rows()}
         parts.append(part("refusals", refused, bars(percent, "% of conversations", digits=1)))
     return parts
 
@@ -290,7 +290,7 @@ def _tags(tallies: Tallies) -> list[Part]:
     if any(row.known for row in criteria):
         parts.append(_labels("criteria", {CHAT: criteria}, tallies))
     if any(places.values()):
-        parts.append(_labels("taxonomy", places, tallies, most=MOST, known=_known(places)))
+        parts.append(_labels("taxonomy", places, tallies, most=BARS_MAX, known=_known(places)))
     return parts
 
 

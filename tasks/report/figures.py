@@ -16,13 +16,13 @@ from scipy.cluster.hierarchy import dendrogram
 
 from tasks.report.page import (
     BELOW,
+    COLUMN_WIDTH,
     EDGE,
     FADED,
     HEAD,
     INK,
     SMALL,
-    TEXT,
-    WIDTH,
+    TEXT_POINTS,
     bar_rows,
     draw_bars,
     drawn_late,
@@ -70,16 +70,16 @@ def paired_bars(
     labels = [*map(shown_name, names)]
     figure = new_figure(rows_height(len(names)) + HEAD)
     start = EDGE + width_beside(labels)
-    wide = (WIDTH - start) / max(1, len(series))
+    wide = (COLUMN_WIDTH - start) / max(1, len(series))
     for place, (name, values) in enumerate(series.items()):
         left = start + place * wide
-        axes = panel(figure, left, WIDTH - left - wide + 3 * EDGE, EDGE + HEAD, BELOW)
+        axes = panel(figure, left, COLUMN_WIDTH - left - wide + 3 * EDGE, EDGE + HEAD, BELOW)
         colours = [GREY if row in (thin or {}).get(name, ()) else BLUE for row in range(len(names))]
         draw_bars(
             axes, values, colours, wide - 3 * EDGE, digits, max(max(each, default=0.0) for each in series.values())
         )
         name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
-        axes.set_title(name, loc="left", fontsize=TEXT)
+        axes.set_title(name, loc="left", fontsize=TEXT_POINTS)
     return figure
 
 
@@ -94,7 +94,7 @@ def daily_panels(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> F
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_ylabel(name)
-        axes.yaxis.set_label_coords(-54 / (WIDTH - 66 - 4 * EDGE), 0.5)
+        axes.yaxis.set_label_coords(-54 / (COLUMN_WIDTH - 66 - 4 * EDGE), 0.5)
         axes.grid(axis="y")
         locator = mdates.AutoDateLocator(minticks=2, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
@@ -180,7 +180,7 @@ def topic_map(
     labels = [f"{shown_name(names[number])}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
     below = panel(figure, EDGE + width_beside(labels), 2 * EDGE, _MAP_HEIGHT, BELOW)
-    draw_bars(below, [sizes[number] for number in largest], colours, below.get_position().width * WIDTH)
+    draw_bars(below, [sizes[number] for number in largest], colours, below.get_position().width * COLUMN_WIDTH)
     name_rows(below, labels, "documents")
     return figure
 
@@ -192,8 +192,8 @@ def _name_above(axes: Axes, x: _Floats, y: _Floats, name: str, taken: list[tuple
     """
     at = float(np.median(x)), float(np.quantile(y, 0.95))
     across, up = axes.transData.transform(at) * 72 / axes.figure.dpi
-    half = text_width(name) / 2 * SMALL / TEXT
-    middle = min(max(across, half + EDGE), WIDTH - half - EDGE)
+    half = text_width(name) / 2 * SMALL / TEXT_POINTS
+    middle = min(max(across, half + EDGE), COLUMN_WIDTH - half - EDGE)
     if all(abs(middle - a) > half + h + 3 or abs(up - u) > SMALL + 3 for a, u, h in taken):
         taken.append((middle, up, half))
         axes.annotate(name, at, (middle - across, 4), textcoords="offset points", ha="center", fontsize=SMALL)
@@ -305,14 +305,14 @@ def point_panels(names: Sequence[str], panels: Mapping[str, _Floats], groups: Ma
     `panels`: name -> float32 (n, 2), positions. `groups`: name -> the group of each of its points.
     """
     colours = {name: _TOPIC_COLOURS[2 * place % len(_TOPIC_COLOURS)] for place, name in enumerate(names)}
-    wide, top = WIDTH / max(1, len(panels)), EDGE + 2 * HEAD
+    wide, top = COLUMN_WIDTH / max(1, len(panels)), EDGE + 2 * HEAD
     figure = new_figure(top + wide + EDGE)
     every = np.concatenate([*panels.values()]) if panels else np.zeros((1, 2), np.float32)
     least, most = every.min(axis=0), every.max(axis=0)
     spare = 0.05 * (most - least) + 1e-6
     for place, (name, points) in enumerate(panels.items()):
         left = place * wide
-        axes = panel(figure, left + EDGE, WIDTH - left - wide + EDGE, top, EDGE)
+        axes = panel(figure, left + EDGE, COLUMN_WIDTH - left - wide + EDGE, top, EDGE)
         of_point = np.array(groups[name], object)
         for group, colour in colours.items():
             x, y = points[of_point == group].T
@@ -320,7 +320,7 @@ def point_panels(names: Sequence[str], panels: Mapping[str, _Floats], groups: Ma
         axes.set(xlim=(least[0] - spare[0], most[0] + spare[0]), ylim=(least[1] - spare[1], most[1] + spare[1]))
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.set_title(shown_name(name), loc="left", fontsize=TEXT)
+        axes.set_title(shown_name(name), loc="left", fontsize=TEXT_POINTS)
         if place == 0:
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + HEAD / wide), ncols=6, frameon=False, borderpad=0.2)
     return figure

@@ -28,9 +28,9 @@ from tasks.runtime.untrusted import csv_cell, one_file, one_line
 from tasks.storage.records import REPEATS
 
 LABEL_CHARACTERS = 52
-WIDTH = 633.6
+COLUMN_WIDTH = 633.6
 """Width of the page's column."""
-TEXT, SMALL = 9.0, 8.0
+TEXT_POINTS, SMALL = 9.0, 8.0
 EDGE, BELOW, HEAD, ROW = 6.0, 36.0, 18.0, 17.3
 """Margin of a figure, space below for an axis with its unit and above for a title, and height of a row."""
 INK, FADED = "#1c2733", "#8a929c"
@@ -41,10 +41,10 @@ _MISSING = "Glyph .* missing from"
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
 """Characters measured as wide as a W: mostly scripts that the font lacks."""
 _LOOK = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
-styled = mpl.rc_context(dict(_LOOK))
+in_report_style = mpl.rc_context(dict(_LOOK))
 
 
-def new_figure(height: float, width: float = WIDTH) -> Figure:
+def new_figure(height: float, width: float = COLUMN_WIDTH) -> Figure:
     """An empty figure, in points."""
     return Figure((width / 72, height / 72))
 
@@ -66,13 +66,13 @@ class Drawn:
         self._draw = draw
 
     @cached_property
-    @styled
+    @in_report_style
     def figure(self) -> Figure:
         """The figure of matplotlib."""
         return self._draw()
 
     @cached_property
-    @styled
+    @in_report_style
     def svg(self) -> str:
         """The figure as SVG text."""
         text = io.StringIO()
@@ -85,7 +85,7 @@ class Drawn:
         """The SVG text, for notebooks; the name is IPython's."""
         return self.svg
 
-    @styled
+    @in_report_style
     def pdf(self) -> tuple[bytes, bool]:
         """(the figure for print with its fonts inside, whether a character is a box because no font here has it)."""
         written = io.BytesIO()
@@ -112,7 +112,7 @@ def bar_rows(
     """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
     below = figure.get_figheight() * 72 - rows_height(len(labels)) + BELOW
     axes = panel(figure, left + width_beside(labels), 2 * EDGE, EDGE, below)
-    draw_bars(axes, values, colours, axes.get_position().width * WIDTH, digits)
+    draw_bars(axes, values, colours, axes.get_position().width * COLUMN_WIDTH, digits)
     name_rows(axes, labels, unit)
 
 
@@ -172,7 +172,7 @@ def width_beside(labels: Sequence[str]) -> float:
 
 def text_width(text: str) -> float:
     """Width of a label."""
-    font = mpl.font_manager.FontProperties(size=TEXT)
+    font = mpl.font_manager.FontProperties(size=TEXT_POINTS)
     return float(text_to_path.get_text_width_height_descent(_NO_DEJAVU.sub("W", text), font, ismath=False)[0])
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
 from tasks.review_queue import DrawnQueue
-from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
 from tasks.storage.queries.signals import latest_query
 from tasks.storage.reviews import found_faces, of_policy, personal_spans, reviews_of
 from tasks.storage.tables import Store
@@ -169,7 +169,7 @@ def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str]
 
 class _MaskedText(NamedTuple):
     text: str
-    spans: Sequence[Span]
+    spans: Sequence[FoundSpan]
     """Spans of it that are masked."""
 
 
@@ -194,9 +194,9 @@ def _masked_messages(
     return masked
 
 
-def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[Span]]:
+def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[FoundSpan]]:
     """Text id -> its spans, for those of the texts that have some."""
-    spans_by_text = dict[str, list[Span]]()
+    spans_by_text = dict[str, list[FoundSpan]]()
     for span in spans.filter(pl.col("content_id").is_in(list(text_ids))).iter_rows(named=True):
         spans_by_text.setdefault(span["content_id"], []).append(span)
     return spans_by_text

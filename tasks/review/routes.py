@@ -25,7 +25,7 @@ async def _fields(request: Request) -> Fields:
     return parse_qs((await request.body()).decode(errors="replace"), max_num_fields=100)
 
 
-Form = Annotated[Fields, Depends(_fields)]
+SentForm = Annotated[Fields, Depends(_fields)]
 
 
 def review_routes(session: ReviewSession, port: Callable[[], int], reviewer: str = "") -> MorePages:
@@ -184,7 +184,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
         return None if response.status_code == 200 else response
 
     @app.post(FIRST)
-    def sign_in(fields: Form) -> Response:
+    def sign_in(fields: SentForm) -> Response:
         token = fields.get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), pages.token.encode()):
             return pages.refused("This form is of an earlier start of the explorer.", FIRST, 403)
@@ -194,7 +194,7 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
         return response
 
     @app.post(FIRST + "/{name}/{key}")
-    def give(request: Request, name: str, key: str, fields: Form) -> Response:
+    def give(request: Request, name: str, key: str, fields: SentForm) -> Response:
         if (instead := checked(name, key, fields)) is not None:
             return instead
         reviewer = pages.reviewer(request)
@@ -208,6 +208,6 @@ def _writing(app: FastAPI, pages: _ReviewPages) -> None:
         return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)
 
     @app.post(FIRST + "/{name}/{key}/open")
-    def open_item(request: Request, name: str, key: str, fields: Form) -> Response:
+    def open_item(request: Request, name: str, key: str, fields: SentForm) -> Response:
         instead = checked(name, key, fields) or pages.open(name, key, pages.reviewer(request))
         return instead or RedirectResponse(f"{FIRST}/{name}/{key}", 303)

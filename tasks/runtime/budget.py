@@ -16,12 +16,12 @@ from schemas.run import Prices, Use
 from tasks.runtime.health import Health
 from tasks.runtime.untrusted import read_yaml
 
-SHIPPED = Path(__file__).parent / "prices.yaml"
+SHIPPED_PRICES = Path(__file__).parent / "prices.yaml"
 
 
 def load_prices(file: str | None = None) -> Prices:
     """The price file, by default the shipped one. Raises BadInput with the first error in it."""
-    path = Path(file) if file else SHIPPED
+    path = Path(file) if file else SHIPPED_PRICES
     try:
         return Prices.model_validate_json(json.dumps(read_yaml(path), default=str))
     except OSError:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 
 HEAD_SECONDS = 10.0
 """Within this time a connection must have sent the head of a request."""
@@ -59,7 +59,7 @@ class Bounded:
         """`bytes_max`: path -> most bytes of a body."""
         self._app, self._bytes_max = app, bytes_max
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -71,7 +71,7 @@ class Bounded:
             await _refuse(send, 413)
             return
 
-        async def bounded() -> Message:
+        async def bounded() -> AsgiMessage:
             nonlocal got, whole
             if whole:  # what comes now is that the visitor went away
                 return await receive()

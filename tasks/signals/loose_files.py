@@ -18,14 +18,14 @@ from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.json_rows import loads
 from tasks.runtime.untrusted import one_line
 from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
-from tasks.signals.tag_evaluation import Said
+from tasks.signals.tag_evaluation import TagValue
 from tasks.storage.queries.conversation_features import ALL_TAGS
 
 Inspected = dict[str, Any]
 _ID, _NESTED = "id", "labels"
 MADE_WITH = "made_with"
 """Column of a label file: whether the embedded rules were made with the line."""
-_WORDS: dict[str, Said] = {
+_WORDS: dict[str, TagValue] = {
     **dict.fromkeys(("true", "yes", "1"), True),
     **dict.fromkeys(("false", "no", "0"), False),
     **dict.fromkeys(("", "null", "none"), None),
@@ -86,14 +86,14 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
     return {name: {"error": v.reason} if isinstance(v, Failed) else v.model_dump() for name, v in values.items()}
 
 
-def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
+def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, TagValue]]:
     """Item id -> label -> value. Columns: `id`, and any of `tags`; others that hold no yes or no are ignored.
 
     With `texts` the values are names, otherwise true, false or empty. A column `definitions` holds the first 8 hex
     digits of the SHA-256 of the file of the same name with the ending .md, which says what the labels mean. Labels may
     also be in an object `labels`. Raises BadInput that names the wrong line.
     """
-    labels: dict[str, dict[str, Said]] = {}
+    labels: dict[str, dict[str, TagValue]] = {}
     meaning = file.with_suffix(".md")
     hashed = hashlib.sha256(meaning.read_bytes()).hexdigest()[:8] if meaning.is_file() else "no such file"
     for line, row in _rows(file):
@@ -129,7 +129,7 @@ def has_prompts(file: Path) -> bool:
     return any("prompt" in row for _, row in islice(_rows(file), 1))
 
 
-def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
+def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> TagValue:
     if value is None or isinstance(value, bool):
         return value
     word = str(value).strip()

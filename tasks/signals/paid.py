@@ -24,7 +24,7 @@ from tasks.providers.upload import encoded_size
 from tasks.runtime.budget import ledger
 from tasks.runtime.progress import Measured
 from tasks.signals.registry import Item, Signal, chosen_signals, signal_of, text_signals
-from tasks.signals.run import BATCH, Load, Rows, cut, measured, missing
+from tasks.signals.run import ITEMS_A_CALL, Load, RowsOfSignals, cut, measured, missing
 from tasks.storage.parts import append_incrementally
 from tasks.storage.queries.released import released_rows
 from tasks.storage.queries.signals import table_name
@@ -78,7 +78,7 @@ def measure_paid(store: Store, work: Sequence[Asked[Item]], hours: float | None,
     return total
 
 
-_Answers = tuple[Rows, Measured]
+_Answers = tuple[RowsOfSignals, Measured]
 """Rows of a signal of some items, and the counts of the work."""
 
 
@@ -88,7 +88,7 @@ def _answers(asked: Asked[Item], queue: BatchQueue | None, now: datetime) -> Ite
     def measure(content_ids: Sequence[str]) -> _Answers | Failed:
         return measured([asked.signal], content_ids, asked.load(content_ids), now)
 
-    blocks = list(cut(asked.content_ids, 1 if queue is None else BATCH))
+    blocks = list(cut(asked.content_ids, 1 if queue is None else ITEMS_A_CALL))
     for answers in ask_missing(asked.signal.name, measure, blocks, asked.model.calls_at_once, queue):
         if not isinstance(answers, Failed):
             yield answers
@@ -138,7 +138,10 @@ def estimate_texts(
 
 def _as_measured(provider: Any, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
     """Use by items that are measured in batches: a request never holds items of two."""
-    each = (expected_use(provider, items[start : start + BATCH], count) for start in range(0, len(items), BATCH))
+    each = (
+        expected_use(provider, items[start : start + ITEMS_A_CALL], count)
+        for start in range(0, len(items), ITEMS_A_CALL)
+    )
     return functools.reduce(ExpectedUse.plus, each, ExpectedUse(0))
 
 

@@ -173,7 +173,7 @@ def _each(
 
 Item = TypeVar("Item")
 
-RULES = "rules"
+RULES_PROVIDER = "rules"
 """Provider name of signals that need no model."""
 
 
@@ -261,7 +261,9 @@ def signal_of(name: str, providers: Providers) -> Signal[Any]:
     entry = SIGNAL_ENTRIES[name]
     by = ByRule(entry.rule, entry.version) if entry.rule else REGISTRY[name]
     if isinstance(by, ByRule):
-        return Signal(name, by.version, entry.package or RULES, lambda items: [by.measure(item) for item in items])
+        return Signal(
+            name, by.version, entry.package or RULES_PROVIDER, lambda items: [by.measure(item) for item in items]
+        )
     provider = providers[name]
     remote = getattr(provider, "model", None) if entry.on in _TAGGED else None
     version = f"{by.version}+{provider.version}"

@@ -29,16 +29,16 @@ from tasks.storage.queries.signals import StoredImages, Versions, lacking_ids, m
 from tasks.storage.queries.texts import Texts, lacking_texts, with_texts
 from tasks.storage.tables import Store, frame_schema
 
-BATCH = 32
+ITEMS_A_CALL = 32
 """Items of one call on a CPU."""
-TEXTS_A_PART = 64 * BATCH
+TEXTS_A_PART = 64 * ITEMS_A_CALL
 """Texts or documents per stored part. A killed run has to measure at most one part in progress again, a worker."""
-IMAGES_A_PART = 8 * BATCH
+IMAGES_A_PART = 8 * ITEMS_A_CALL
 """Images per stored part."""
 
-Rows = dict[str, list[dict[str, Any]]]
+RowsOfSignals = dict[str, list[dict[str, Any]]]
 """Signal, or the name of its table -> rows of that table."""
-Written = tuple[list[tuple[str, str]], Measured]
+WrittenParts = tuple[list[tuple[str, str]], Measured]
 """(table, part) pairs that are written but not yet listed, and the counts of the work."""
 Load = Callable[[Sequence[str]], Sequence[Item]]
 """Returns the items of these content ids, in order."""
@@ -62,9 +62,9 @@ def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> li
 
 def measured(
     signals: Iterable[Signal[Item]], content_ids: Sequence[str], items: Sequence[Item], now: datetime
-) -> tuple[Rows, Measured]:
+) -> tuple[RowsOfSignals, Measured]:
     """Measure signals of one batch. Returns rows and counts; a failure gives no row, so the next run tries it again."""
-    rows, done = Rows(), Measured()
+    rows, done = RowsOfSignals(), Measured()
     for signal in signals if items else ():
         key = {"version": signal.version, "provider": signal.provider, "measured_at": now}
         of_signal = rows.setdefault(signal.name, [])
@@ -77,7 +77,7 @@ def measured(
     return rows, done
 
 
-def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
+def write_rows(store: Store, rows: RowsOfSignals) -> list[tuple[str, str]]:
     """Write rows as parts of the signal tables. Returns (table, part) pairs, which are not listed yet."""
     return [
         (table, store.write_part(table, pl.DataFrame(found, schema=frame_schema(TABLES[table].row))))
@@ -118,11 +118,11 @@ def _written(
     workers: int,
     now: datetime,
     advance: Advance = silent,
-) -> Iterator[Written]:
+) -> Iterator[WrittenParts]:
     """Measure shards, none of them empty, on threads, and write the parts of each without listing them."""
-    size = batch_of(BATCH)
+    size = batch_of(ITEMS_A_CALL)
 
-    def work(batch: Shard) -> tuple[Rows, Measured]:
+    def work(batch: Shard) -> tuple[RowsOfSignals, Measured]:
         return measured([signals[name] for name in batch.signals], batch.ids, batch.load(batch.ids), now)
 
     # The number of batches of each shard that has begun and is not written.
@@ -138,7 +138,7 @@ def _written(
     for first_result in results:
         # A result is one batch: the rows of each signal, and the counts of the work. Those of a shard are neighbours.
         results_of_shard = chain([first_result], islice(results, batch_counts.popleft() - 1))
-        rows_of_shard, counts_of_shard = Rows(), Measured()
+        rows_of_shard, counts_of_shard = RowsOfSignals(), Measured()
         for rows_of_batch, counts_of_batch in results_of_shard:
             counts_of_shard.add(counts_of_batch)
             # Every signal of a shard sees every item, so the most calls are the items.
@@ -148,7 +148,7 @@ def _written(
         yield write_rows(store, rows_of_shard), counts_of_shard
 
 
-def _listed(store: Store, results: Iterable[Written], advance: Advance = silent) -> Measured:
+def _listed(store: Store, results: Iterable[WrittenParts], advance: Advance = silent) -> Measured:
     """Add written parts to their tables as results arrive. Returns the summed counts."""
     total = Measured()
     with listed_in_batches(store) as list_parts:
@@ -251,7 +251,7 @@ class Measurer(NamedTuple):
     providers: Providers
     now: datetime
 
-    def measure(self, shard: Shard) -> Written:
+    def measure(self, shard: Shard) -> WrittenParts:
         """Measure one shard on one thread and write its parts without listing them."""
         signals = {name: signal_of(name, self.providers) for name in shard.signals}
         (written,) = _written(Store(self.root), signals, [shard], 1, self.now)
@@ -361,9 +361,9 @@ class MeasuringObserver:
         }
         return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
 
-    def measure(self, images: Sequence[DecodedImage]) -> tuple[Rows, Measured]:
+    def measure(self, images: Sequence[DecodedImage]) -> tuple[RowsOfSignals, Measured]:
         """Measure these images: rows by table, and counts. Thread-safe."""
-        rows, total = Rows(), Measured()
+        rows, total = RowsOfSignals(), Measured()
         for signal in self._signals:
             new = [image for image in images if image.image_id not in self._recorded[signal.name]]
             of_signal, done = measured([signal], [image.image_id for image in new], new, self._now)

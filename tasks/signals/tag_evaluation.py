@@ -25,11 +25,11 @@ from tasks.signals.run import Load, measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
-Said = bool | str | None
-Labels = Mapping[str, Mapping[str, Said]]
+TagValue = bool | str | None
+TagLabels = Mapping[str, Mapping[str, TagValue]]
 """Item id -> label -> value; null and missing mean undecided."""
-Spoken = dict[str, dict[str, Said]]
-PROMPT_CHARACTERS = 100
+Spoken = dict[str, dict[str, TagValue]]
+SHOWN_CHARACTERS = 100
 
 
 def labels_of_signal(signal: str) -> tuple[str, ...]:
@@ -71,14 +71,14 @@ def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) 
 
 
 def agreements(
-    tagger: Labels, reference: Labels, tags: Sequence[str], *, bootstraps: int = 1000, seed: int = 0
+    tagger: TagLabels, reference: TagLabels, tags: Sequence[str], *, bootstraps: int = 1000, seed: int = 0
 ) -> list[TagAgreement]:
     """One row per label, over the items that both have."""
     return [_agreement(tag, *_decided(tagger, reference, tag), bootstraps, seed) for tag in tags]
 
 
 def tag_figures(
-    tagger: Labels, reference: Labels, tags: Sequence[str], made_with: Container[str]
+    tagger: TagLabels, reference: TagLabels, tags: Sequence[str], made_with: Container[str]
 ) -> Iterator[TagFigures]:
     """Figures of a tagger on each tag, of items that the embedded rules were made with and of others.
 
@@ -103,18 +103,18 @@ def tag_figures(
 
 
 def disagreements(
-    tagger: Labels, reference: Labels, tags: Sequence[str], prompts: Mapping[str, str]
+    tagger: TagLabels, reference: TagLabels, tags: Sequence[str], prompts: Mapping[str, str]
 ) -> Iterator[TagDisagreement]:
     """Every item and label on which the two differ, sorted by label, then item."""
     for tag in tags:
         for item in sorted(tagger.keys() & reference.keys()):
             ours, theirs = tagger[item].get(tag), reference[item].get(tag)
             if ours is not None and theirs is not None and ours != theirs:
-                prompt = one_line(prompts.get(item, ""), PROMPT_CHARACTERS)
+                prompt = one_line(prompts.get(item, ""), SHOWN_CHARACTERS)
                 yield TagDisagreement(item=item, tag=tag, tagger=ours, reference=theirs, prompt=prompt)
 
 
-def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Said, Said]], int]:
+def _decided(tagger: TagLabels, reference: TagLabels, tag: str) -> tuple[list[tuple[TagValue, TagValue]], int]:
     """Pairs of values on items that both decided, and the number of items that at least one left undecided."""
     pairs = [(tagger[item].get(tag), reference[item].get(tag)) for item in sorted(tagger.keys() & reference.keys())]
     decided = [pair for pair in pairs if None not in pair]
@@ -122,7 +122,7 @@ def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Sa
 
 
 def _agreement(
-    tag: str, pairs: Sequence[tuple[Said, Said]], undecided: int, bootstraps: int, seed: int
+    tag: str, pairs: Sequence[tuple[TagValue, TagValue]], undecided: int, bootstraps: int, seed: int
 ) -> TagAgreement:
     values = sorted(
         {str(said) for pair in pairs for said in pair} | ({"False", "True"} if _yes_or_no(pairs) else set())
@@ -148,7 +148,7 @@ def _agreement(
     )
 
 
-def _yes_or_no(pairs: Sequence[tuple[Said, Said]]) -> bool:
+def _yes_or_no(pairs: Sequence[tuple[TagValue, TagValue]]) -> bool:
     return all(isinstance(said, bool) for pair in pairs for said in pair)
 
 

@@ -19,11 +19,11 @@ from schemas.items.reject import TakenDownKind, Tombstone
 from tasks.storage.tables import Store, frame_of
 
 KEY_VARIABLE = "CURATE_USER_KEY"
-KEYS = "secret/"
+KEYS_FOLDER = "secret/"
 """Folder of a store with keys."""
-_KEY_FILE = f"{KEYS}user_key"
-_PEOPLE_KEY_FILE = f"{KEYS}people_key"
-_FINGERPRINT_FILE = f"{KEYS}user_key_fingerprint"
+_KEY_FILE = f"{KEYS_FOLDER}user_key"
+_PEOPLE_KEY_FILE = f"{KEYS_FOLDER}people_key"
+_FINGERPRINT_FILE = f"{KEYS_FOLDER}user_key_fingerprint"
 _KEY_BYTES_MIN = 16
 _USER_ID = re.compile(r"[0-9a-f]{24}").fullmatch
 _KEYED = "keyed"

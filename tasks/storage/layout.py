@@ -28,7 +28,7 @@ _LEVELS = 4
 _RELEASE, _TABLES = "manifest.json", "tables/*/parts.json"
 _BEGINNING = "takedowns"
 """A new store begins with this table where another store of the same logs was, whose takedowns hold on."""
-SIGNALS = "signals/"
+SIGNALS_PREFIX = "signals/"
 """Tables below it that this version does not know are of packages that are not installed here."""
 
 

@@ -29,7 +29,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import CurateError, StoreBusy, StoreUnwell, why_unreadable
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
-from tasks.storage.parquet import REQUESTS
+from tasks.storage.parquet import REQUESTS_AT_ONCE
 from tasks.storage.tables import HOLDS, LISTS, Store, from_object_store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
@@ -78,7 +78,7 @@ def remove_leftovers(store: Store) -> None:
         else:
             files.setdefault(path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0], []).append(path)
     there = sorted(files.keys() & TABLES.keys())
-    for table, _ in zip(there, map_ordered(store.parts, there, REQUESTS), strict=True):
+    for table, _ in zip(there, map_ordered(store.parts, there, REQUESTS_AT_ONCE), strict=True):
         store.purge(table, files[table])
     if store.path in HOLDS:
         LISTS.update({(store.path, table): [] for table in TABLES.keys() - files.keys()})

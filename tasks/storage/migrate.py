@@ -15,20 +15,28 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.layout import LAYOUT
 from schemas.tables import TABLES
-from tasks.storage.layout import SIGNALS, differences, say_layout, stated_layout, tables_in, why_not_read, with_nulls
+from tasks.storage.layout import (
+    SIGNALS_PREFIX,
+    differences,
+    say_layout,
+    stated_layout,
+    tables_in,
+    why_not_read,
+    with_nulls,
+)
 from tasks.storage.lock import remove_leftovers, storage_errors
 from tasks.storage.parquet import frame_types
 from tasks.storage.parts import changed_parts
 from tasks.storage.tables import Store, frame_schema
 
-Step = Callable[[str, pl.DataFrame], tuple[str, pl.DataFrame]]
+MigrationStep = Callable[[str, pl.DataFrame], tuple[str, pl.DataFrame]]
 """(name of a table, some of its rows) -> both as they are in the next layout. Given its own result, it changes nothing.
 
 A column that merely came needs no step: it is null in older rows.
 """
 
 
-STEPS: tuple[Step, ...] = ()
+STEPS: tuple[MigrationStep, ...] = ()
 """The step from each layout to the next, first that from layout 1, of 0.2."""
 _NOT_COPIED = (".prefect", "writing.*", "*.tmp")
 
@@ -75,14 +83,14 @@ def _with_inner(store: Store) -> dict[str, Store]:
     return {name: Store(f"{store.root.rstrip('/')}/{name}") for name in inner} | {"": store}
 
 
-def _steps(store: Store) -> tuple[Step, ...]:
+def _steps(store: Store) -> tuple[MigrationStep, ...]:
     known = stated_layout(store)
     if known is not None and known.layout > LAYOUT:
         raise BadInput(why_not_read(store))
     return STEPS[max(known.layout - 1, 0) if known else 0 :]
 
 
-def _stepped(steps: tuple[Step, ...], table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:
+def _stepped(steps: tuple[MigrationStep, ...], table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:
     for step in steps:
         table, rows = step(table, rows)
     return table, rows
@@ -93,7 +101,7 @@ def _change(store: Store, inside: str, table: str) -> Change | None:
     steps, parts, came = _steps(store), set[str](), dict[str, None]()
     into = _stepped(steps, table, pl.DataFrame())[0]
     if into not in TABLES:
-        if into.startswith(SIGNALS):  # of a package that is not installed here
+        if into.startswith(SIGNALS_PREFIX):  # of a package that is not installed here
             return None
         raise _no_place(store, f"a table {table!r}")
     declared = TABLES[into]

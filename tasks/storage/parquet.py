@@ -164,14 +164,16 @@ def _leaf_paths(file: pq.ParquetFile) -> list[str]:
     return [file.schema.column(index).path for index in range(len(file.schema.names))]
 
 
-PART = re.compile(r"(?P<digest>[0-9a-f]{12})(?P<footer_crc>[0-9a-f]{8})(?:-(?P<bytes>\d+)-(?P<footer>\d+))?\.parquet")
+PART_NAME = re.compile(
+    r"(?P<digest>[0-9a-f]{12})(?P<footer_crc>[0-9a-f]{8})(?:-(?P<bytes>\d+)-(?P<footer>\d+))?\.parquet"
+)
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers, its
 size and the size of its footer in bytes."""
 WHOLE_BYTES = 1024 * 1024
 """A part on an object store that is not larger is read as a whole, with one request."""
 GAP_BYTES = 64 * 1024
 """Columns of a larger part that lie no further apart are read with one request."""
-REQUESTS = 16
+REQUESTS_AT_ONCE = 16
 """Requests that are made to an object store at the same time."""
 _READ_END_BYTES, _END_BYTES = 64 * 1024, 8
 
@@ -232,7 +234,7 @@ def _fetched(
             ranges[-1] = (ranges[-1][0], end)
         else:
             ranges.append((start, end))
-    read = map_ordered(lambda each: _range(fs, path, *each), ranges, REQUESTS)
+    read = map_ordered(lambda each: _range(fs, path, *each), ranges, REQUESTS_AT_ONCE)
     return dict(zip(ranges, read, strict=True))
 
 
@@ -341,7 +343,7 @@ def in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int, most_bytes:
 
 
 def _named(path: str) -> dict[str, str]:
-    found = PART.fullmatch(path.rsplit("/", 1)[-1])
+    found = PART_NAME.fullmatch(path.rsplit("/", 1)[-1])
     if found is None:
         raise ValueError(f"{path!r} is no part of a table")
     return found.groupdict()

@@ -17,7 +17,7 @@ from schemas.tables import TABLES
 from tasks.storage.parquet import conform, part_bytes
 from tasks.storage.tables import Store, frame_schema
 
-ROWS = 65_536
+PART_ROWS_MAX = 65_536
 """Parts with more rows are read, changed and written as several parts, so that memory does not grow with them."""
 
 
@@ -65,7 +65,7 @@ def changed_parts(
             kept.append(part)
             continue
         own = store.part_schema(table, part)
-        for rows in store.slices_as_written(table, part, ROWS):
+        for rows in store.slices_as_written(table, part, PART_ROWS_MAX):
             left = change(rows)
             if left.height:
                 kept.append(store.write_part(into, left if left.schema == today else conform(left, own)))
@@ -75,7 +75,7 @@ def changed_parts(
 def parts_with(store: Store, table: str, parts: Sequence[str], touched: pl.Expr) -> dict[str, int]:
     """Part -> number of rows for which `touched` holds, for the parts that have any."""
     columns, counted = sorted(set(touched.meta.root_names())), touched.fill_null(False).sum()
-    slices = ((part, rows) for part in parts for rows in store.part_slices(table, part, columns, ROWS))
+    slices = ((part, rows) for part in parts for rows in store.part_slices(table, part, columns, PART_ROWS_MAX))
     found = Counter[str]()
     for part, rows in slices:
         found[part] += int(rows.select(counted).item())

@@ -59,7 +59,7 @@ def latest(reviews: pl.DataFrame) -> pl.DataFrame:
     return reviews.sort("reviewed_at", maintain_order=True).unique(_KEY, keep="last", maintain_order=True)
 
 
-NOTHING = "none"
+NOTHING_HOLDS = "none"
 """Verdict on an item of a benchmark when nothing of what was asked holds."""
 
 
@@ -77,7 +77,7 @@ def finding(
         conversation_id=item_id,
         content_id=content_id,
         reasons=list(reasons),
-        verdict=" ".join(said) or NOTHING,
+        verdict=" ".join(said) or NOTHING_HOLDS,
         queue=queue.value,
         item_id=item_id,
         reviewer=rater,

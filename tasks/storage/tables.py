@@ -36,7 +36,7 @@ from tasks.storage.layout import (
     why_not_read,
     with_nulls,
 )
-from tasks.storage.parquet import REQUESTS, conform, encode_parquet, frame_types, top_columns
+from tasks.storage.parquet import REQUESTS_AT_ONCE, conform, encode_parquet, frame_types, top_columns
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 4 * 1024 * 1024, 262_144
@@ -202,7 +202,7 @@ class Store:
         except ValueError:
             raise self._damaged(table) from None
         if not isinstance(parts, list) or not all(
-            isinstance(part, str) and parquet.PART.fullmatch(part) for part in parts
+            isinstance(part, str) and parquet.PART_NAME.fullmatch(part) for part in parts
         ):
             raise self._damaged(table)
         if self.path in HOLDS:
@@ -232,7 +232,7 @@ class Store:
 
     def part_sizes(self, table: str) -> list[tuple[int, int]]:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
-        footers = map_ordered(partial(self._footer, table), self.parts(table), REQUESTS)
+        footers = map_ordered(partial(self._footer, table), self.parts(table), REQUESTS_AT_ONCE)
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def _footer(self, table: str, part: str) -> pq.FileMetaData:
@@ -251,7 +251,7 @@ class Store:
     def _read_parts(self, table: str, parts: Sequence[str], columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
         """Parts in order; from an object store some at a time, because each waits for its requests."""
         read = partial(self.read_part, table, columns=columns)
-        return map(read, parts) if isinstance(self.fs, LocalFileSystem) else map_ordered(read, parts, REQUESTS)
+        return map(read, parts) if isinstance(self.fs, LocalFileSystem) else map_ordered(read, parts, REQUESTS_AT_ONCE)
 
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS

@@ -13,7 +13,7 @@ import polars as pl
 
 from schemas.errors import why_unreadable
 from schemas.publication import Compat, Exported
-from schemas.release import KEYS
+from schemas.release import ROW_KEYS
 from tasks.export.destination import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
@@ -145,7 +145,7 @@ def _released_ids(store: Store) -> Iterator[pl.DataFrame]:
         data = store.at(f"releases/{version}")
         if store.fs.exists(f"{data}/{WITHDRAWN}"):
             continue
-        for config, key in KEYS.items():
+        for config, key in ROW_KEYS.items():
             for path in store.fs.glob(f"{data}/{config}/data/*.parquet"):
                 ids = store.read_loose(path.removeprefix(f"{store.path}/"), [key])[key]
                 yield pl.DataFrame({"version": version, "id": ids})

@@ -26,7 +26,7 @@ _SHOWN = 20
 _HASHES = ["phash", "pdq", "grey"]
 
 
-Scope = Mapping[TakenDownKind, set[str]]
+TakedownScope = Mapping[TakenDownKind, set[str]]
 """Ids that are removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
 
 _FILES_ASKED = """
@@ -133,7 +133,7 @@ def find_scope(
     key: bytes,
     tombstones: Tombstones,
     conv_ids: Iterable[str] = (),
-) -> Scope:
+) -> TakedownScope:
     """Everything that is removed for a request. Raises BadInput for an id that this store never had.
 
     `asked`: conversation, battle, image and user ids, logged image names and image files. `addresses`: users as the raw
@@ -205,7 +205,7 @@ def _unknown(store: Store, asked: str) -> str:
     )
 
 
-def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bool:
+def _add(asked: str, spellings: Iterable[str], known: Known, scope: TakedownScope) -> bool:
     """Add a requested id to the scope. Returns False when it is unknown."""
     if conv_id := known.conv_id(asked):
         scope[TakenDownKind.CONVERSATION].add(conv_id)
@@ -245,7 +245,7 @@ def _file(asked: str) -> bytes | None:
         raise BadInput(f"{asked!r} cannot be read ({why_unreadable(error)})") from None
 
 
-def _conversations(store: Store, scope: Scope) -> Iterator[str]:
+def _conversations(store: Store, scope: TakedownScope) -> Iterator[str]:
     """conv_ids that are removed with a scope: those of its users and images, and the other sides of their votes."""
     of_users = store.ask(_OF_USERS, users=frame_of_ids(scope[TakenDownKind.USER]))["conv_id"]
     theirs = scope[TakenDownKind.CONVERSATION].union(of_users)

@@ -18,7 +18,7 @@ from schemas.row import Held
 from schemas.tables import TABLES
 from tasks.ingest.quarantine import withdraw_taken_down
 from tasks.storage.keyed_ids import Tombstones
-from tasks.storage.layout import SIGNALS, differences, stated_layout, tables_in, unknown_tables, why_not_read
+from tasks.storage.layout import SIGNALS_PREFIX, differences, stated_layout, tables_in, unknown_tables, why_not_read
 from tasks.storage.parquet import frame_types
 from tasks.storage.parts import changed_parts, names_any, parts_with
 from tasks.storage.tables import Store
@@ -107,6 +107,6 @@ def _renamed(store: Store, table: str) -> Iterator[str]:
     """Why a table of an earlier version cannot be searched. A column that merely came later is null in older parts."""
     for part in store.parts(table):
         differ = differences(frame_types(store.part_schema(table, part)), store.empty(table).schema)
-        moved = differ.lacking and differ.unknown and not table.startswith(SIGNALS)
+        moved = differ.lacking and differ.unknown and not table.startswith(SIGNALS_PREFIX)
         if differ.changed or moved:
             yield f"table {table!r} {differ}"

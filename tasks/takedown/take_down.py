@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.items.reject import REQUESTS, NearCopy, Removed, TakenDownKind, Tombstone
+from schemas.items.reject import REQUESTS_FILE, NearCopy, Removed, TakenDownKind, Tombstone
 from schemas.publication import ExportKind
 from schemas.row import Held
 from schemas.upkeep import Audited
@@ -39,7 +39,7 @@ from tasks.takedown.releases import (
     still_published,
     withdraw_releases,
 )
-from tasks.takedown.scope import Scope, find_scope, frame_of_ids, near_copies
+from tasks.takedown.scope import TakedownScope, find_scope, frame_of_ids, near_copies
 from tasks.takedown.sweep import require_sweepable, sweep
 
 _LINES = """
@@ -180,13 +180,13 @@ def _remove(
     return rows, releases
 
 
-def _lines(store: Store, scope: Scope) -> list[str]:
+def _lines(store: Store, scope: TakedownScope) -> list[str]:
     """Log lines of the scope's conversations. Items that were made here are in no log."""
     lines = store.ask(_LINES, asked=frame_of_ids(scope[TakenDownKind.CONVERSATION])).sort("source", "line")
     return [f"{source}:{line}" for source, line in lines.iter_rows()]
 
 
-def _image_files(store: Store, scope: Scope) -> list[str]:
+def _image_files(store: Store, scope: TakedownScope) -> list[str]:
     """Files of the scope's images, and of images that only its conversations name. Images made here are in no file."""
     conversations, images = frame_of_ids(scope[TakenDownKind.CONVERSATION]), frame_of_ids(scope[TakenDownKind.IMAGE])
     named = store.ask(_IMAGE_NAMES, conversations_asked=conversations, images_asked=images)
@@ -199,7 +199,7 @@ def requested(logs: Path) -> list[str]:
 
     Raises BadInput for a file or a line that cannot be read, because a request that is left out would be released.
     """
-    files = [folder / REQUESTS for folder in server_folders(logs)]
+    files = [folder / REQUESTS_FILE for folder in server_folders(logs)]
     found = (_conv_ids(file, source_name(file, logs)) for file in files if file.is_symlink() or file.exists())
     return list(dict.fromkeys(conv_id for ids in found for conv_id in ids))
 
@@ -237,7 +237,7 @@ def take_down_requested(
     new = [conv_id for conv_id in conv_ids if conv_id not in known]
     if not new:
         return 0, None
-    return len(new), take_down(store, [], [], now, False, hear, reason=REQUESTS, conv_ids=new)
+    return len(new), take_down(store, [], [], now, False, hear, reason=REQUESTS_FILE, conv_ids=new)
 
 
 def left_lines(store: str, lines: Sequence[str], files: Sequence[str], near: Sequence[NearCopy]) -> Iterator[str]:

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.runtime.arrays import RowNumbers, Vectors
-from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.documents import DOCUMENTS_AT_ONCE
 from tasks.storage.queries.signals import Block, unload, vectors_of
-from tasks.topics.engines import Clustering, Labels, engine, nearest
+from tasks.topics.engines import Clustering, ClusterLabels, engine, nearest
 
 TOPICS_NEED = 3
 """Clustering needs at least this many times `members_min` distinct documents; fewer become one topic."""
@@ -44,7 +44,7 @@ def cluster(vectors: Vectors, settings: TopicSettings, seed: int, workers: int =
 
 def check_vectors(vectors: Vectors) -> None:
     """Raises BadInput when a vector is zero or not finite."""
-    pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
+    pieces = (vectors[start : start + DOCUMENTS_AT_ONCE] for start in range(0, len(vectors), DOCUMENTS_AT_ONCE))
     broken = np.zeros(0, bool)
     for piece in pieces:
         broken = np.append(broken, ~np.isfinite(piece).all(axis=1) | (np.abs(piece).sum(axis=1) == 0))
@@ -67,7 +67,7 @@ def too_few(vectors: Vectors, settings: TopicSettings, rows: RowNumbers | None =
     return True
 
 
-def _numbered_by_size(labels: Labels) -> Labels:
+def _numbered_by_size(labels: ClusterLabels) -> ClusterLabels:
     """Renumber topics by size, largest first; of equal sizes, the one that appears first."""
     numbers, first, sizes = np.unique(labels[labels >= 0], return_index=True, return_counts=True)
     renamed = np.full(int(labels.max(initial=-1)) + 2, -1, np.int32)  # index -1, the last, is for outliers
@@ -110,7 +110,7 @@ def assign_shard(
     return assign(vectors_of(root, LENT, fitted), model, *shard, workers=1)
 
 
-def _vote(model: Clustering, rows: RowNumbers, distances: Vectors) -> tuple[Labels, Vectors, Vectors]:
+def _vote(model: Clustering, rows: RowNumbers, distances: Vectors) -> tuple[ClusterLabels, Vectors, Vectors]:
     weights = np.maximum(1 - distances, 1e-6)
     topics = model.labels[rows]
     votes = np.stack([np.where(topics == topics[:, [n]], weights, 0).sum(axis=1) for n in range(rows.shape[1])], axis=1)

@@ -20,22 +20,22 @@ from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.bench import fit_in_use
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
-from tasks.topics.engines import Labels
+from tasks.topics.engines import ClusterLabels
 from tasks.topics.fit import Fit
 from tasks.topics.words import PEOPLE_MIN, shared_words
 
-WORDS, EXEMPLARS = 10, 5
-NAMES = "topic_names"
-KEYWORDS = 4
+WORDS, EXEMPLARS_A_TOPIC = 10, 5
+TOPIC_NAMES = "topic_names"
+KEYWORDS_A_NAME = 4
 NAME_CHARACTERS_MAX = 60
 SEARCHED = ("searched_by", "personal")
 """Columns of `topic_names` about a search of the name for personal data."""
-OUTLIERS = "outliers"
+OUTLIERS_NAME = "outliers"
 LABEL_SHARE_MIN = 0.5
 """A tag or category describes a topic when this share of its documents has it."""
 
 
-def topic_evidence(documents: pl.DataFrame, labels: Labels, vectors: Vectors) -> list[TopicEvidence]:
+def topic_evidence(documents: pl.DataFrame, labels: ClusterLabels, vectors: Vectors) -> list[TopicEvidence]:
     """Words, exemplars and tags of topics 0, 1, …; empty for a topic without documents. Outliers are ignored.
 
     Words are those of the topic's most common language.
@@ -110,14 +110,14 @@ def _exemplars(texts: pl.Series, vectors: Vectors, members: RowNumbers) -> tuple
         return ()
     cosine = vectors[members] @ vectors[members].mean(axis=0)
     nearest = members[np.argsort(-cosine, kind="stable")]
-    return tuple(texts[nearest].unique(maintain_order=True)[:EXEMPLARS])
+    return tuple(texts[nearest].unique(maintain_order=True)[:EXEMPLARS_A_TOPIC])
 
 
 def topic_names(
     store: Store,
     evidence: Sequence[TopicEvidence],
     ids: pl.Series,
-    labels: Labels,
+    labels: ClusterLabels,
     namer: TopicNamer,
     stay: Mapping[int, str] | None = None,
 ) -> dict[int, str]:
@@ -129,18 +129,18 @@ def topic_names(
     equal and none has more than 60 characters. `stay` are names of topics whose fit stays, which are taken as they are;
     then the rows of the table stay, too, for a policy that is undone.
     """
-    kept = store.read(NAMES).filter(version=namer.version)
+    kept = store.read(TOPIC_NAMES).filter(version=namer.version)
     known = dict(kept.select("evidence", "name").iter_rows())
     topics = set(labels.tolist()) - (stay or {}).keys()
     keys = {n: _key(each) for n, each in enumerate(evidence) if n in topics}
     fresh = [n for n, key in keys.items() if key not in known]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
     known |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
-    names = {-1: OUTLIERS, **(stay or {})}
+    names = {-1: OUTLIERS_NAME, **(stay or {})}
     for n, key in sorted(keys.items()):
         names[n] = _unlike(
             names.values(),
-            known.get(key) or evidence[n].name_of(evidence[n].keywords[:KEYWORDS]),
+            known.get(key) or evidence[n].name_of(evidence[n].keywords[:KEYWORDS_A_NAME]),
             n,
             evidence[n].keywords,
         )
@@ -161,7 +161,7 @@ def topic_names(
     if stay is not None:
         of_now = pl.concat([of_now, kept.join(of_now, on="evidence", how="anti").select(of_now.columns)])
     if not of_now.equals(kept):
-        store.replace(NAMES, of_now)
+        store.replace(TOPIC_NAMES, of_now)
     return names
 
 
@@ -197,7 +197,7 @@ def _key(evidence: TopicEvidence) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def topic_tree(vectors: Vectors, labels: Labels) -> pl.DataFrame:
+def topic_tree(vectors: Vectors, labels: ClusterLabels) -> pl.DataFrame:
     """Rows of the `topic_tree` table: average linkage on cosine distances between topic centroids.
 
     `vectors` float32 (n, dimension) and `labels` int32 (n,) are of the fitted documents. With k topics, merge i makes
@@ -248,16 +248,16 @@ def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) ->
     A name that a provider gave is searched once by each version of the finder: `topic_names` keeps the answer.
     A single word is no person here: lists of words (`giraffe, savanna`) look like lists of first names to the finder.
     """
-    kept = store.read(NAMES)
+    kept = store.read(TOPIC_NAMES)
     known = dict(kept.filter(searched_by=finder.version).select("shown", "personal").iter_rows())
-    fresh = sorted(set(names.values()) - known.keys() - {OUTLIERS})
+    fresh = sorted(set(names.values()) - known.keys() - {OUTLIERS_NAME})
     answers = zip(fresh, finder.find_pii(fresh) if fresh else [], strict=True)
     found = {name: _holds(name, spans) for name, spans in answers if not isinstance(spans, Failed)}
     if not kept.filter(pl.col("shown").is_in(list(found))).is_empty():
         new = pl.col("shown").replace_strict(found, default=None, return_dtype=pl.Boolean)
         by = pl.when(new.is_null()).then("searched_by").otherwise(pl.lit(finder.version))
-        store.replace(NAMES, kept.with_columns(searched_by=by, personal=pl.coalesce(new, "personal")))
-    return {topic for topic, name in names.items() if (known | found | {OUTLIERS: False}).get(name, True)}
+        store.replace(TOPIC_NAMES, kept.with_columns(searched_by=by, personal=pl.coalesce(new, "personal")))
+    return {topic for topic, name in names.items() if (known | found | {OUTLIERS_NAME: False}).get(name, True)}
 
 
 def _holds(name: str, spans: Iterable[PiiSpan]) -> bool:

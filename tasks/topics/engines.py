@@ -17,7 +17,7 @@ from schemas.settings import TopicSettings
 from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.parallel import map_ordered, one_blas_thread
 
-Labels = npt.NDArray[np.int32]
+ClusterLabels = npt.NDArray[np.int32]
 Neighbours = tuple[RowNumbers, Vectors]
 """Row numbers int64 (n, k), nearest first, and cosine distances float32 (n, k), 0 to 2."""
 
@@ -30,7 +30,7 @@ ENGINES = {
 """Name -> module and class."""
 EPOCHS, MAP_EPOCHS = 200, 50
 """UMAP epochs of the layout that is clustered (umap-learn's default beyond 10,000 documents) and of the map."""
-BLOCK = 1 << 24
+COSINES_A_THREAD = 1 << 24
 """Cosines that a thread holds in memory at a time (64 MB, and twice that to sort them)."""
 ROUNDING = np.float32(1e-6)
 """Smaller distances are rounding errors of equal float32 vectors; umap-learn needs exactly 0 there."""
@@ -40,7 +40,7 @@ ROUNDING = np.float32(1e-6)
 class Clustering:
     """Topics of n documents."""
 
-    labels: Labels
+    labels: ClusterLabels
     """(n,) topic numbers by falling size; -1 for outliers."""
     probabilities: Vectors
     """(n,) strength of membership, 0 to 1; 0 for outliers."""
@@ -99,7 +99,7 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
 
 def block_rows(vectors: Vectors) -> int:
     """Queries that are compared with these vectors at a time."""
-    return max(1, BLOCK // len(vectors))
+    return max(1, COSINES_A_THREAD // len(vectors))
 
 
 def layout(vectors: Vectors, neighbours: Neighbours, dimensions: int, epochs: int, seed: int) -> Vectors:

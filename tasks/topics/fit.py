@@ -27,7 +27,7 @@ from schemas.items.topic import TopicFit
 from schemas.settings import Settings, TopicSettings
 from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.runtime.parallel import map_shards, shard_runner
-from tasks.storage.queries.documents import PIECE
+from tasks.storage.queries.documents import DOCUMENTS_AT_ONCE
 from tasks.storage.queries.signals import lent, table_name, unload
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.cluster import (
@@ -42,12 +42,12 @@ from tasks.topics.cluster import (
 )
 from tasks.topics.engines import Clustering, block_rows, engine
 
-TABLE, FITS = "topic_model", "topic_fits"
+TABLE, FITS_TABLE = "topic_model", "topic_fits"
 DRIFT_STEPS = 4
 """After drift, topics are fitted at most so many times while the documents grow by `refit_growth`."""
 SPLIT_SHARE_MIN = 0.2
 """A topic split when at least two new topics each hold this share of its documents."""
-Chosen = npt.NDArray[np.bool_]
+ChosenRows = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class TopicDocuments:
     ids: pl.Series
     vectors: Vectors
     """float32 (n, dimension), of unit length."""
-    kept: Chosen
+    kept: ChosenRows
     """(n,) which are kept."""
-    fittable: Chosen
+    fittable: ChosenRows
     """(n,) which of these may be fitted; the others join the topic of their neighbours however far it is."""
 
-    def up_to(self, day: date) -> Chosen:
+    def up_to(self, day: date) -> ChosenRows:
         """Bool (n,): which may be fitted and were asked up to a day."""
-        due: Chosen = self.fittable & (self.days <= day).to_numpy()
+        due: ChosenRows = self.fittable & (self.days <= day).to_numpy()
         return due
 
 
@@ -108,7 +108,7 @@ class Topics:
 
     found: Clustering
     fit: Fit
-    far: Chosen
+    far: ChosenRows
     """(n,) whether a document was assigned and lies beyond `reach` of the fitted ones."""
     drifted: float = 0.0
     """Share of documents after the fit day, up to the last step, that lie beyond `reach`."""
@@ -121,7 +121,7 @@ class Topics:
         abouts = [
             fit.about.model_copy(update={"in_use": fit is self.tried[-1]}) for fit in self.tried if len(fit.table)
         ]
-        store.replace(FITS, frame_of(TopicFit, abouts))
+        store.replace(FITS_TABLE, frame_of(TopicFit, abouts))
 
 
 def fit_and_assign(store: Store, documents: TopicDocuments, asked: AskedDocuments, settings: Settings) -> Topics:
@@ -196,7 +196,7 @@ class _Fits:
         self._keys = pl.DataFrame({"document_id": documents.ids, "vector": _vector_digests(documents.vectors)}, _KEY)
         fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{self._recipe}-")).sort("document_id")
         self._stored = {str(rows["model"][0]): rows for rows in fits.partition_by("model", maintain_order=True)}
-        abouts = (TopicFit(**row) for row in store.read(FITS).sort("fit_day").iter_rows(named=True))
+        abouts = (TopicFit(**row) for row in store.read(FITS_TABLE).sort("fit_day").iter_rows(named=True))
         self._abouts: Mapping[str, TopicFit] = {each.model: each for each in abouts if each.model in self._stored}
         self._takedowns = bool(store.parts("takedowns"))
 
@@ -307,7 +307,7 @@ class _Fits:
 
 def _vector_digests(vectors: Vectors) -> pl.Series:
     """16 hex digits of each vector, which are read in pieces."""
-    pieces = (vectors[start : start + PIECE] for start in range(0, len(vectors), PIECE))
+    pieces = (vectors[start : start + DOCUMENTS_AT_ONCE] for start in range(0, len(vectors), DOCUMENTS_AT_ONCE))
     digests = [pl.Series(dtype=pl.String)]
     for piece in pieces:
         digests.append(pl.Series([_digest(vector.tobytes(), 8) for vector in piece], dtype=pl.String))
@@ -333,7 +333,9 @@ def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Setting
         return Topics(model, fit, far)
     reach = np.where(documents.fittable[others], np.float32(table["reach"][0]), np.float32(np.inf))
     fitted, assigned = vectors[rows[:REFERENCE_MAX]], [model]
-    at_once = -(-PIECE // block_rows(fitted)) * block_rows(fitted)  # the same blocks as all at once: the same sums
+    at_once = -(-DOCUMENTS_AT_ONCE // block_rows(fitted)) * block_rows(
+        fitted
+    )  # the same blocks as all at once: the same sums
     shards = [slice(start, start + at_once) for start in range(0, len(others), at_once)]
     lend = shard_runner(settings) is not None
     work = partial(assign_shard, store.root, lent(store, LENT, fitted) if lend else fitted, model)

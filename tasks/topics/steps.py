@@ -31,7 +31,7 @@ from tasks.topics.descriptions import (
 )
 from tasks.topics.fit import (
     AskedDocuments,
-    Chosen,
+    ChosenRows,
     TopicDocuments,
     Topics,
     changes_in_words,
@@ -139,7 +139,7 @@ def _kinds(settings: TopicSettings) -> dict[str, pl.Expr]:
 
 def _fittable(
     documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings, kinds: Mapping[str, pl.Expr]
-) -> tuple[Chosen, list[str]]:
+) -> tuple[ChosenRows, list[str]]:
     """Bool (n,): which kept documents may be fitted; all of them, and a note, if the settings leave too few."""
     kept = documents["kept"].to_numpy()
     chosen = documents.select(pl.all_horizontal("kept", *kinds.values()).fill_null(value=False))

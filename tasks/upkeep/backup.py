@@ -28,11 +28,11 @@ from schemas.tables import TABLES
 from schemas.upkeep import BackedUpFile, Backup
 from tasks.export.destination import record_export
 from tasks.runtime.progress import progress
-from tasks.storage.keyed_ids import KEYS, UNFINISHED, write_secret
+from tasks.storage.keyed_ids import KEYS_FOLDER, UNFINISHED, write_secret
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
 
-LIST = "backup.json"
+BACKUP_LIST = "backup.json"
 _ID = "backup/id"
 """File of a store with its own id, which says whose backup a folder holds."""
 _SMALL = (
@@ -79,8 +79,8 @@ def back_up(store: Store, folder: Store, now: datetime) -> Backup:
                 ) from None
             gone = str(moved)
     backup = Backup(store_id=own_id, made_at=now, files=files)
-    folder.write_bytes(LIST, backup.model_dump_json(indent=1).encode())
-    for place in there - {LIST} - {file.place for file in files.values()}:  # also what was taken down since
+    folder.write_bytes(BACKUP_LIST, backup.model_dump_json(indent=1).encode())
+    for place in there - {BACKUP_LIST} - {file.place for file in files.values()}:  # also what was taken down since
         folder.fs.rm_file(folder.at(place))
     return backup
 
@@ -129,7 +129,9 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
     names = sorted(first, key=lambda name: not name.startswith("tables/takedowns/"))
     with progress("files restored", len(names)) as advance:
         for name in names:
-            (write_secret if name.startswith(KEYS) else Store.write_bytes)(store, name, stored.read_bytes(name) or b"")
+            (write_secret if name.startswith(KEYS_FOLDER) else Store.write_bytes)(
+                store, name, stored.read_bytes(name) or b""
+            )
             advance()
     for name, content in _small_files(since) if since else ():
         if name.startswith(_GROWING):
@@ -156,7 +158,7 @@ def require_empty(store: Store) -> None:
 def _earlier(folder: Store) -> Backup | None:
     """The list in a folder; None for an empty folder. Raises BadInput for a folder with anything else."""
     try:
-        content = folder.read_bytes(LIST)
+        content = folder.read_bytes(BACKUP_LIST)
         there = folder.fs.ls(folder.path, detail=False) if folder.fs.exists(folder.path) else []
         if content is None and {path.rpartition("/")[2] for path in there} - {"files", "secret"}:  # of a killed backup
             raise BadInput(f"{folder.root!r} is not empty and holds no backup; give a new folder, or one with a backup")
@@ -165,7 +167,7 @@ def _earlier(folder: Store) -> Backup | None:
         raise BadInput(f"{folder.root!r} cannot be read ({why_unreadable(error)}); give another folder") from None
     except ValidationError:
         raise BadInput(
-            f"{folder.at(LIST)!r} is no list of a backup that this version knows; give another folder"
+            f"{folder.at(BACKUP_LIST)!r} is no list of a backup that this version knows; give another folder"
         ) from None
 
 
@@ -255,7 +257,7 @@ def _unchanged(store: Store, name: str) -> bytes:
 def _keep(folder: Store, name: str, content: bytes) -> BackedUpFile:
     """Write a file to the folder unless it is there; keys have a folder of their own, to be kept elsewhere."""
     digest = hashlib.sha256(content).hexdigest()
-    place = f"{KEYS}{digest}" if name.startswith(KEYS) else f"files/{digest[:2]}/{digest}"
+    place = f"{KEYS_FOLDER}{digest}" if name.startswith(KEYS_FOLDER) else f"files/{digest[:2]}/{digest}"
     if not folder.fs.exists(folder.at(place)):
-        (write_secret if name.startswith(KEYS) else Store.write_bytes)(folder, place, content)
+        (write_secret if name.startswith(KEYS_FOLDER) else Store.write_bytes)(folder, place, content)
     return BackedUpFile(place=place, sha256=digest, size_bytes=len(content))

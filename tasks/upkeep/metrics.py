@@ -3,7 +3,7 @@
 In: the store, its run records, and what waits. Out: gauges with the labels `store` and, where a figure is of a
 deployment, `deployment`. A series that was there stays, at 0 where there is nothing to say, so that an alert on it
 never lacks its data: what may have a value is known from the code or from all records. `deploy/prometheus` has the
-alerts and the dashboard on these names. A further figure is an entry of `FIGURES` and a sample of an `_of_…` function.
+alerts and the dashboard on these names. A further figure is an entry of `GAUGES` and a sample of an `_of_…` function.
 """
 
 import math
@@ -34,7 +34,7 @@ from tasks.upkeep.standing import (
     service_uses,
 )
 
-FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
+GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "conversations": ("Conversations, kept or not.", ()),
     "battles": ("Votes.", ()),
     "images": ("Distinct images.", ()),
@@ -88,7 +88,7 @@ def write_metrics(
     registry = CollectorRegistry()
     gauges = {
         figure: Gauge(f"curate_{figure}", meaning, ("store", *labels), registry=registry)
-        for figure, (meaning, labels) in FIGURES.items()
+        for figure, (meaning, labels) in GAUGES.items()
     }
     samples = [*_of_store(store, holds, now), *_of_runs(records), *_of_last_run(records, settings.providers)]
     samples += [_Sample("waiting", row.count, (row.what,)) for row in waits]

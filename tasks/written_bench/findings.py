@@ -23,7 +23,7 @@ from tasks.written_bench.written_items import (
     item_members,
 )
 
-OVERALL, ONE, SEVERAL = "all", "one image", "several images"
+ALL_ITEMS, ONE, SEVERAL = "all", "one image", "several images"
 INCORRECT, HARMFUL = "incorrect", "harmful"
 """Verdicts on a written item, beside the faults of `Fault`."""
 
@@ -147,11 +147,11 @@ def yields(found: pl.DataFrame) -> list[Yield]:
     `found` has `majorities` with `images` (a number) and `family`.
     """
     several = pl.col("images") > 1
-    parts = [(OVERALL, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
+    parts = [(ALL_ITEMS, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
     families = sorted(set(found["family"]) - {""})
     parts += [(f"family:{family}", found.filter(family=family)) for family in families]
     made = []
-    for part, rows in [(part, rows) for part, rows in parts if rows.height or part == OVERALL]:
+    for part, rows in [(part, rows) for part, rows in parts if rows.height or part == ALL_ITEMS]:
         counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}
         counts = {"correct": int(rows["correct"].sum()), **counts}
         shares = {f"{name}_percent": 100 * n / rows.height if rows.height else None for name, n in counts.items()}

@@ -23,7 +23,7 @@ from schemas.row import Row
 from tasks.runtime.untrusted import one_line, read_row
 from tasks.storage.content_id import combined_id
 
-SHIPPED = Path(__file__).with_name("families.yaml")
+SHIPPED_FAMILIES = Path(__file__).with_name("families.yaml")
 _SIGNS = re.compile(r"[^0-9a-z]+")
 
 
@@ -63,7 +63,7 @@ def family_key(name: str) -> str:
 
 
 @cache
-def load_families(file: Path = SHIPPED) -> Families:
+def load_families(file: Path = SHIPPED_FAMILIES) -> Families:
     """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
     found = read_row(file, Families, "families", "see docs/benchmarks.md for its keys")
     seen = set[str]()

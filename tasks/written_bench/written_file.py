@@ -47,8 +47,8 @@ from tasks.written_bench.figures import (
 )
 from tasks.written_bench.written_items import ItemForJudging, hidden_texts, items_for_judging, providers_of
 
-TABLE = "written"
-ITEMS = path_in_release(TABLE)
+WRITTEN_TABLE = "written"
+ITEMS = path_in_release(WRITTEN_TABLE)
 
 
 def write_item_table(unsealed: Unsealed) -> Stated:
@@ -56,7 +56,7 @@ def write_item_table(unsealed: Unsealed) -> Stated:
     released = set(released_prompts(unsealed.folder))
     rows = _rows(unsealed.store, unsealed.versions, forbidden_data(unsealed.policy))
     if chosen := sorted((row for row in rows if row.question_id in released), key=lambda row: row.question_id):
-        write_table(unsealed.folder, TABLE, frame_of(ReleasedItem, chosen))
+        write_table(unsealed.folder, WRITTEN_TABLE, frame_of(ReleasedItem, chosen))
     return Stated()
 
 
@@ -102,7 +102,7 @@ def _named(providers: set[str]) -> str:
 
 def wrong_items(release: OpenRelease) -> Iterator[str]:
     """Problems of the file: unknown prompts, hidden captions or references, identifiers and personal data."""
-    rows, problems = sound_items(release.folder, TABLE)
+    rows, problems = sound_items(release.folder, WRITTEN_TABLE)
     yield from problems
     if rows is not None:
         told = pl.col("captions").is_not_null() | pl.col("reference").is_not_null()
@@ -240,10 +240,12 @@ def shown_item(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 
 WRITTEN_ITEMS = ReleasePart(
-    (TABLE,),
+    (WRITTEN_TABLE,),
     write_item_table,
     wrong_items,
-    changed=lambda old, new: changed_items(old, new, TABLE, ("written items", "captions, reference or description")),
+    changed=lambda old, new: changed_items(
+        old, new, WRITTEN_TABLE, ("written items", "captions, reference or description")
+    ),
     section=WRITTEN_SECTION,
     shown=shown_item,
 )

@@ -23,7 +23,7 @@ from prefect.events.schemas.automations import AutomationCore
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Failed, Running
 
-from flows.running.killed_runs import KILLED
+from flows.running.killed_runs import KILLED_MESSAGE
 from schemas.settings import Settings
 from tests.flows.test_run_states import within
 from tests.http_server import HttpServer, Reply
@@ -162,7 +162,7 @@ def test_a_run_that_is_held_over_budget_or_killed_is_told_and_its_line_is_ours(s
         }
         os.kill(int(pid.read_text()), signal.SIGKILL)
         wait_until(lambda: client.read_flow_run(nightly.id).state.name == "Killed")  # Prefect's line comes first
-        assert client.read_flow_run(nightly.id).state.message == KILLED
+        assert client.read_flow_run(nightly.id).state.message == KILLED_MESSAGE
         assert client.read_flow_run(nightly.id).state.is_crashed()
         inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[nightly.id]))
         (inner,) = client.read_flow_runs(flow_run_filter=inside)

@@ -11,7 +11,7 @@ import polars as pl
 import yaml
 
 from flows.products import problems_of
-from schemas.release import KEYS
+from schemas.release import ROW_KEYS
 from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
@@ -167,7 +167,7 @@ def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
     names = set(secret["conversation_id"])
     prompts = [turns[0]["content"] for turns in secret.join(hidden.filter("drawn"), on="document_id")["turns"]]
     released: set[str] = set()
-    for config, key in KEYS.items():
+    for config, key in ROW_KEYS.items():
         released |= set(pl.read_parquet(built / config / "data" / "*.parquet", columns=[key])[key])
     assert released and not names & released
     distinctive = [text for text in prompts if len(text) > 60]

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from schemas.items.reject import REQUESTS
+from schemas.items.reject import REQUESTS_FILE
 from schemas.settings import Settings
 from tests.builders import USER_KEY
 from tests.flows.conftest import take_over_probes
@@ -74,7 +74,7 @@ def test_a_request_before_a_run_holds_in_that_run(backfilled, tmp_path, monkeypa
     last = max(path.name for path in logs.glob("*-conv.json"))
     late = last.replace("-conv.json", "-conv.jsonl")
     write(logs, late, chat("late", "A secret of mine?", "It is safe."))
-    (logs / REQUESTS).write_text(f"{forgotten}\n{conv_id('late')}\n")
+    (logs / REQUESTS_FILE).write_text(f"{forgotten}\n{conv_id('late')}\n")
     reports = curate(backfilled.model_copy(update={"logs": str(logs), "store": str(store)}))
     applied = next(report for report in reports if report.stage == "takedown_requests")
     assert (applied.counts["requests"], applied.counts["new"]) == (2, 2)

@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling, Completed, Running
 
 from flows.running.checked_flow import flow, one_writer
-from flows.running.killed_runs import KILLED, holder_tag
+from flows.running.killed_runs import KILLED_MESSAGE, holder_tag
 from flows.running.night import forget_flow_runs
 from schemas.errors import BadInput, MissingProvider
 from schemas.run import StageReport
@@ -141,7 +141,9 @@ def test_who_takes_a_stores_lock_ends_all_its_runs_that_were_killed_and_no_other
         alive = [left("curation", theirs), left("curation")]  # of another store, and one that waits for this one
         around(Settings(store=str(tmp_path / "link")))
         states = [client.read_flow_run(run).state for run in killed]
-        assert {(state.name, state.type.value, state.message) for state in states} == {("Killed", "CRASHED", KILLED)}
+        assert {(state.name, state.type.value, state.message) for state in states} == {
+            ("Killed", "CRASHED", KILLED_MESSAGE)
+        }
         assert {client.read_flow_run(run).state.type.value for run in alive} == {"RUNNING"}
         with pytest.raises(BadInput):
             around(Settings(store=store.root, seed=1))

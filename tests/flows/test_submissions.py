@@ -14,7 +14,7 @@ from tasks.generated_bench.results.errors import error_rows, wrong_answers
 from tasks.judging.answers import ask_models
 from tasks.judging.sources import bench_of
 from tasks.review_queue import review_of
-from tasks.runtime.budget import SHIPPED
+from tasks.runtime.budget import SHIPPED_PRICES
 from tasks.storage.records import latest_run_record, run_records
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import frame_of
@@ -122,7 +122,7 @@ def _met(verdicts, name):
 
 def test_the_cost_is_said_first_and_a_budget_stops_the_calls_and_a_later_run_asks_for_the_rest(submit, tmp_path):
     prices = tmp_path / "prices.yaml"
-    prices.write_text(SHIPPED.read_text().replace("\nunits:\n", PRICE))
+    prices.write_text(SHIPPED_PRICES.read_text().replace("\nunits:\n", PRICE))
     options = ("--set", "evaluate.reference_battles=2", "--prices", str(prices))
     code, _, err, requests = submit(BLUE, "--dry-run", *options)
     assert (code, requests) == (0, []) and "14 calls" in err and "$" in err

@@ -38,7 +38,7 @@ def small_shards():
     """Two shards of images, some of texts and of pairs, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
-        patch.setattr(run, "TEXTS_A_PART", run.BATCH)
+        patch.setattr(run, "TEXTS_A_PART", run.ITEMS_A_CALL)
         patch.setattr("tasks.storage.queries.signals.VECTORS_A_BLOCK", 7)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield
@@ -241,8 +241,8 @@ def test_shards_do_not_wait_for_ever_for_workers_that_are_gone(prefect_server, d
 def test_documents_join_topics_on_workers_as_on_threads(prefect_server, cluster, tmp_path, monkeypatch):
     from flows.running.task_runners import shards_by
 
-    monkeypatch.setattr("tasks.topics.fit.PIECE", 64)
-    monkeypatch.setattr("tasks.topics.engines.BLOCK", 64 * 100)
+    monkeypatch.setattr("tasks.topics.fit.DOCUMENTS_AT_ONCE", 64)
+    monkeypatch.setattr("tasks.topics.engines.COSINES_A_THREAD", 64 * 100)
     here = Settings(store=str(tmp_path), workers=1, topics=TopicSettings(fit_max=100))
     away = here.model_copy(update={"task_runner": "dask", "task_runner_address": cluster.scheduler_address})
     days, ids, vectors = planted_documents([300])

@@ -9,7 +9,7 @@ import typer
 
 from flows.commands.options import AGREEMENT_BOOTSTRAPS, BootstrapsOption, JsonOption, existing, takes
 from flows.commands.pages import NoBrowserOption, PortOption, serve
-from flows.commands.review.kinds import KINDS, OF_EVERY_STORE, figures_of, only_among, queues_of
+from flows.commands.review.kinds import OF_EVERY_STORE, REVIEW_KINDS, figures_of, only_among, queues_of
 from flows.commands.tables import note
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tasks.review_queue import ReviewQueue
     from tasks.storage.tables import Store
 
-_KINDS = ", ".join(KINDS)
+_KINDS = ", ".join(REVIEW_KINDS)
 _DRAWN = ("store", "sample", "per_pair", "bench", "tuples", "language", "slice", "providers", "seed")
 _SHARED = ("store", "providers")
 """Settings that `curate.yaml` gives."""
@@ -94,12 +94,12 @@ def in_(
     from tasks.review.qualification import read_qualification
 
     existing(wanted.store)
-    with_answers = [name for name, about in KINDS.items() if about.finds_correct]
+    with_answers = [name for name, about in REVIEW_KINDS.items() if about.finds_correct]
     if qualification is not None and kind not in with_answers:
         raise BadInput(f"--qualification is for the kind {' and '.join(with_answers)}, not {kind!r}")
     known = read_qualification(qualification) if qualification else {}
     said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
-    print(f"{said}; {KINDS[kind].next}")
+    print(f"{said}; {REVIEW_KINDS[kind].next}")
     if filled.elsewhere:
         first = f"{len(filled.elsewhere):,} lines are on items that the store does not have, or not any more"
         note(f"{first}: {filled.elsewhere[0]}")
@@ -123,7 +123,7 @@ def take_sheets(
         take_in_journal(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
         given, left_out = filled.reviews, 0
-        if known and (finds_correct := KINDS[kind].finds_correct):
+        if known and (finds_correct := REVIEW_KINDS[kind].finds_correct):
             given, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
         add_reviews(store, given)
         store.append("case_references", frame_of(CaseReference, filled.references))
@@ -166,13 +166,13 @@ def results(
     from flows.commands.review.results import print_figures
     from tasks.storage.reviews import journalled
 
-    if kind is not None and kind not in KINDS:
-        raise BadInput(f"kind {known_values(kind, KINDS)}")
-    chosen = KINDS[kind] if kind else None
+    if kind is not None and kind not in REVIEW_KINDS:
+        raise BadInput(f"kind {known_values(kind, REVIEW_KINDS)}")
+    chosen = REVIEW_KINDS[kind] if kind else None
     if chosen and chosen.results_of_bench and not wanted.bench:
         raise BadInput(f"the results of {kind} are those of one benchmark; give --bench NAME")
     if battles is not None and not (chosen and chosen.results_in_file):
-        in_files = " and ".join(name for name, about in KINDS.items() if about.results_in_file)
+        in_files = " and ".join(name for name, about in REVIEW_KINDS.items() if about.results_in_file)
         raise BadInput(f"--out {str(battles)!r}: only the results of {in_files} can be written; leave it out")
     opened = existing(wanted.store)
     if waiting := len(journalled(opened)):

@@ -44,7 +44,7 @@ def _alarms(asked: ResultsAsked) -> None:
 
     store = existing(asked.draws.store)
     if asked.out is None:
-        print_figures(figures_of(store), KINDS["alarms"].queues, asked.as_json)
+        print_figures(figures_of(store), REVIEW_KINDS["alarms"].queues, asked.as_json)
     else:
         write_labels(store, asked.out)
 
@@ -76,20 +76,20 @@ _OF_CORE = {
     ),
 }
 _OF_PRODUCTS = {name: kind for each in PRODUCTS if each.kinds for name, kind in import_module(each.kinds).KINDS.items()}
-KINDS: dict[str, ReviewKind] = dict(
+REVIEW_KINDS: dict[str, ReviewKind] = dict(
     sorted({**_OF_CORE, **_OF_PRODUCTS}.items(), key=lambda named: not named[1].of_every_store)
 )
 """Kinds by the name that users type; those that are served when none is named come first."""
-OF_EVERY_STORE = tuple(name for name, kind in KINDS.items() if kind.of_every_store)
+OF_EVERY_STORE = tuple(name for name, kind in REVIEW_KINDS.items() if kind.of_every_store)
 """Kinds that are served when none is named."""
 
 
 def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
     """The queues of some kinds. Raises BadInput for an unknown kind."""
     for kind in kinds:
-        if kind not in KINDS:
-            raise BadInput(f"kind {known_values(kind, KINDS)}")
-    return [queue for kind in dict.fromkeys(kinds) for queue in KINDS[kind].make_queues(wanted)]
+        if kind not in REVIEW_KINDS:
+            raise BadInput(f"kind {known_values(kind, REVIEW_KINDS)}")
+    return [queue for kind in dict.fromkeys(kinds) for queue in REVIEW_KINDS[kind].make_queues(wanted)]
 
 
 def only_among(queues: "Sequence[ReviewQueue]", file: Path | None) -> None:

@@ -87,11 +87,11 @@ def _against(limit: MonthLimit) -> dict[str, str | float]:
 
 def _questions(store: "Store") -> Iterator[Due]:
     """Questions to people that nobody has answered, by kind, also none."""
-    from flows.commands.review.kinds import KINDS, queues_of
+    from flows.commands.review.kinds import REVIEW_KINDS, queues_of
     from schemas.items.review import Draws
     from tasks.review.session import ReviewSession
 
-    for kind in (name for name, about in KINDS.items() if about.left_by_runs):
+    for kind in (name for name, about in REVIEW_KINDS.items() if about.left_by_runs):
         session = ReviewSession(store, queues_of([kind], Draws(store=store.root)))
         count = sum(each.untouched for each in session.progress(""))
         yield Due(what=f"questions to people: {kind}", count=count, next=f"curate review serve {kind}")

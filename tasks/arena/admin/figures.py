@@ -13,7 +13,7 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import Prices, TokenRate
 from schemas.upkeep import ArenaSteering
-from tasks.arena.logs import VOTES, LoggedRecord
+from tasks.arena.logs import VOTE_WORDS, LoggedRecord
 from tasks.runtime.budget import load_prices
 
 HOURS = 24
@@ -59,7 +59,7 @@ class ArenaFigures:
                     counted, price = self._counted(hour, model), self.price(model)
                     counted.answers += 1
                     counted.usd += price.usd(*_tokens(record)) if price else 0
-                elif kind in VOTES:
+                elif kind in VOTE_WORDS:
                     self._note_vote(hour, told)
             match told.get("sampling"):
                 case {"shares": Mapping() as shares}:

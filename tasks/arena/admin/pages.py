@@ -25,14 +25,14 @@ from tasks.arena.entrance import cookie_hash
 from tasks.arena.guards.requests import form_of, is_own
 from tasks.arena.live import digest_of_terms, require_new
 from tasks.arena.models_file import check_arena_keys, require_battles
-from tasks.arena.page import SERVED
+from tasks.arena.page import ARENA_FILES
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import LANGUAGES, page_words
-from tasks.runtime.serving import Bounded, Message, Receive, Send
+from tasks.runtime.serving import AsgiMessage, Bounded, Receive, Send
 from tasks.runtime.untrusted import checked_entry, one_line, parse_yaml, why_no_yaml, yaml_text
 
-TOKEN_VARIABLE = "ARENA_ADMIN_TOKEN"  # noqa: S105 - the name of it
+ADMIN_TOKEN_VARIABLE = "ARENA_ADMIN_TOKEN"  # noqa: S105 - the name of it
 TOKEN_CHARACTERS_MIN = 16
 _COOKIE = "arena_admin"
 _FORM_BYTES_MAX = 1024 * 1024
@@ -44,10 +44,10 @@ _HERE = Path(__file__).parent
 
 def admin_token() -> str:
     """The token of the environment; empty for no admin page. Raises BadInput for one that can be guessed."""
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    token = os.environ.get(ADMIN_TOKEN_VARIABLE, "").strip()
     if token and len(token) < TOKEN_CHARACTERS_MIN:
         raise BadInput(
-            f"{TOKEN_VARIABLE} has {len(token)} characters; give at least {TOKEN_CHARACTERS_MIN}, such as "
+            f"{ADMIN_TOKEN_VARIABLE} has {len(token)} characters; give at least {TOKEN_CHARACTERS_MIN}, such as "
             "`openssl rand -hex 16` prints, or unset it to have no admin page"
         )
     return token
@@ -300,7 +300,11 @@ def admin_app(arena: Arena, tokens: Mapping[str, str], settings: ArenaSettings) 
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        return FileResponse(SERVED[name]) if name.endswith(".css") and name in SERVED else Response(status_code=403)
+        return (
+            FileResponse(ARENA_FILES[name])
+            if name.endswith(".css") and name in ARENA_FILES
+            else Response(status_code=403)
+        )
 
     @app.post("/")
     async def enter(request: Request) -> Response:
@@ -329,7 +333,7 @@ class Beside:
     def __init__(self, app: FastAPI, admin: FastAPI, port: int) -> None:
         self._app, self._admin, self._port = app, admin, port
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         """One request."""
         of_admin = scope["type"] == "http" and (scope.get("server") or ("", None))[1] == self._port
         await (self._admin if of_admin else self._app)(scope, receive, send)

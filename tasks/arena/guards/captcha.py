@@ -20,7 +20,7 @@ from tasks.arena.words import page_words
 from tasks.look import POLICY
 
 CAPTCHA_COOKIE, CAPTCHA_PAGE = "arena_captcha", "/human"
-SECRET_VARIABLE = "ARENA_CAPTCHA_SECRET"  # noqa: S105 - the name of it
+CAPTCHA_SECRET_VARIABLE = "ARENA_CAPTCHA_SECRET"  # noqa: S105 - the name of it
 SOLVED_SECONDS = 86_400
 _CHECK_SECONDS = 10.0
 _FIELDS = ("-response", "-token")
@@ -73,9 +73,9 @@ def chosen_captcha(settings: ArenaSettings, key: bytes) -> Captcha | None:
     if not (script and site_key and verify):
         missing = next(name for name, value in given.items() if not value)
         raise BadInput(f"a captcha needs {', '.join(given)}; {missing} is not set: add --set {missing}=…")
-    secret = os.environ.get(SECRET_VARIABLE, "")
+    secret = os.environ.get(CAPTCHA_SECRET_VARIABLE, "")
     if not secret:
-        raise MissingProvider(f"the captcha needs its secret; export it in {SECRET_VARIABLE}")
+        raise MissingProvider(f"the captcha needs its secret; export it in {CAPTCHA_SECRET_VARIABLE}")
     return Captcha(script, site_key, verify, secret, key)
 
 

@@ -20,7 +20,7 @@ from tasks.arena.guards.requests import Signed
 from tasks.arena.settings import ArenaSettings
 
 LOGIN_COOKIE, BEGIN, DONE, LOGOUT = "arena_login", "/login/begin", "/login/done", "/logout"
-SECRET_VARIABLE = "ARENA_LOGIN_SECRET"  # noqa: S105 - the name of it
+LOGIN_SECRET_VARIABLE = "ARENA_LOGIN_SECRET"  # noqa: S105 - the name of it
 LOGGED_IN_SECONDS, _BEGUN_SECONDS = 43_200, 600
 _ANSWER_SECONDS, _LEEWAY_SECONDS = 10.0, 30
 _ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -117,9 +117,9 @@ def chosen_login(settings: ArenaSettings, key: bytes) -> Login | None:
         )
     if settings.login_header:
         raise BadInput("login_header and login_issuer are two logins; give one of them")
-    secret = os.environ.get(SECRET_VARIABLE, "")
+    secret = os.environ.get(LOGIN_SECRET_VARIABLE, "")
     if not secret:
-        raise MissingProvider(f"the login needs its secret; export it in {SECRET_VARIABLE}")
+        raise MissingProvider(f"the login needs its secret; export it in {LOGIN_SECRET_VARIABLE}")
     return Login(issuer, client_id, secret, key)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from fastapi import Request
 
 from tasks.arena.settings import ArenaSettings
-from tasks.runtime.serving import Message
+from tasks.runtime.serving import AsgiMessage
 
 
 def is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
@@ -36,7 +36,7 @@ def forwarded_in_one(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, by
     return [*others, *([(b"x-forwarded-for", b", ".join(given))] if given else [])]
 
 
-def cookie_of(scope: Message, name: str) -> str:
+def cookie_of(scope: AsgiMessage, name: str) -> str:
     """The value of a cookie; empty when the browser has none."""
     given = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
     try:

@@ -19,7 +19,7 @@ ALIKE_OVERLAP = 0.5
 """Share of a benchmark prompt's runs of four words that a text must hold to be withheld from chat."""
 COSINE = 0.9
 """Default of `cosine_min_of`."""
-PAIRS_AT_ONCE = 4_096
+ALIKE_PAIRS_AT_ONCE = 4_096
 _ALIKE = {"document_id": pl.String, "other_id": pl.String}
 _ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
 _PROMPT = pl.col("turns").list.eval(_ASKED).list.join("\n\n").alias("prompt")
@@ -266,8 +266,8 @@ def _cosines(pairs: pl.DataFrame, embedded: Embedded) -> pl.Series:
     asked = pairs.select(pl.col("prompt_id", "other_prompt").map_elements(id_of, return_dtype=pl.String))
     vectors = embedded(pl.concat([asked["prompt_id"], asked["other_prompt"]]).unique().sort())
     found = np.full(pairs.height, -1.0, np.float32)
-    for start in range(0, pairs.height if vectors else 0, PAIRS_AT_ONCE):
-        some = enumerate(asked[start : start + PAIRS_AT_ONCE].iter_rows(), start)
+    for start in range(0, pairs.height if vectors else 0, ALIKE_PAIRS_AT_ONCE):
+        some = enumerate(asked[start : start + ALIKE_PAIRS_AT_ONCE].iter_rows(), start)
         known = [(row, vectors[a], vectors[b]) for row, (a, b) in some if a in vectors and b in vectors]
         if known:
             rows, one, other = zip(*known, strict=True)

@@ -21,7 +21,7 @@ from tasks.runtime.json_rows import loads
 from tasks.storage.parquet import read_parquet_batches, read_parquet_groups, read_parquet_schema
 from tasks.storage.tables import Store
 
-ROWS_AT_ONCE = 10_000
+CHECKED_AT_ONCE = 10_000
 COLUMNS = (
     "messages", "conversation", "conversations", "conversation_a", "turns",
     "prompt", "question", "instruction", "query", "text", "content", "input",
@@ -65,7 +65,7 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
     names = (column,) if column else COLUMNS
     numbered = enumerate(rows, 1)
     try:
-        while some := list(islice(numbered, ROWS_AT_ONCE)):
+        while some := list(islice(numbered, CHECKED_AT_ONCE)):
             if not any(name in row for _, row in some for name in names):
                 seen = dict.fromkeys(name for _, row in some for name in row)
                 raise BadInput(
@@ -145,7 +145,7 @@ def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
     if not wanted:
         yield dict.fromkeys(schema.names)
     leaves = [f"{name}.{inner}" for name in _IMAGES for inner in ("path", "list.element.path", "list.item.path")]
-    for batch in read_parquet_batches(path, [*wanted, *leaves], ROWS_AT_ONCE):
+    for batch in read_parquet_batches(path, [*wanted, *leaves], CHECKED_AT_ONCE):
         yield from batch
 
 

@@ -18,7 +18,7 @@ from schemas.benches.known import KnownBounds, KnownPicture, KnownQuestion, Know
 from tasks.bench.contamination.known_sources import KnownBenchmark, OutsidePicture
 from tasks.dedup.known_images import (
     BOUNDS,
-    THUMBNAIL_SIDE,
+    KNOWN_THUMBNAIL_SIDE,
     Greys,
     close_by_embedding,
     known_images,
@@ -119,7 +119,7 @@ def _measured(picture: OutsidePicture) -> _Measured | str:
 
 
 def _thumbnail(image: DecodedImage) -> Greys:
-    return np.asarray(image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS))
+    return np.asarray(image.pil.convert("L").resize((KNOWN_THUMBNAIL_SIDE, KNOWN_THUMBNAIL_SIDE), Filter.LANCZOS))
 
 
 class _Rows:
@@ -289,7 +289,7 @@ def _lying_over(store: Store, close: pl.DataFrame, pdq: pl.DataFrame, bounds: Kn
     wanted_ids = close.select("picture").unique()
     for rows in store.batches(_THUMBNAILS_OF_PICTURES, PICTURES_AT_ONCE, wanted_ids=wanted_ids):
         for picture, levels in rows.iter_rows():
-            thumbnails[picture] = np.frombuffer(levels, np.uint8).reshape(THUMBNAIL_SIDE, THUMBNAIL_SIDE)
+            thumbnails[picture] = np.frombuffer(levels, np.uint8).reshape(KNOWN_THUMBNAIL_SIDE, KNOWN_THUMBNAIL_SIDE)
     images, laid = StoredImages(store), list[tuple[str, str, float]]()
     pictures_of = close.group_by("image_id").agg("picture", "cosine")
     in_order = {image_id: pairs for image_id, *pairs in pictures_of.iter_rows()}

@@ -19,13 +19,13 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from schemas.errors import BadInput
 from tasks.bench.contamination.check import TABLE_SUFFIXES, column_names, read_outside
-from tasks.dedup.loose_files import SUFFIXES, UNREAD
+from tasks.dedup.loose_files import LOOSE_SUFFIXES, UNREAD
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import parquet_rows, read_parquet_batches, read_parquet_schema
 
 QUESTION_COLUMNS = ("question", "prompt", "instruction", "query", "turns", "messages", "conversation", "conversations")
 """Columns of which the first that a table has holds its questions."""
-_PICTURE_SUFFIXES = SUFFIXES | UNREAD
+_PICTURE_SUFFIXES = LOOSE_SUFFIXES | UNREAD
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [f"*{suffix}" for suffix in (*TABLE_SUFFIXES, *sorted(_PICTURE_SUFFIXES))]
 _PICTURE_MARK = re.compile(r"<image[ _]?\d*>")

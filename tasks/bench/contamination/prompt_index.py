@@ -15,7 +15,7 @@ DISTINCTIVE_WORDS = 13
 GPT-3's contamination test also uses 13 words (Brown et al. 2020, appendix C)."""
 RUN_WORDS = 4
 """Words per run. Changing one word in a text of 13 leaves 6 of its 10 runs."""
-PIECE_BYTES = 1024 * 1024
+INDEXED_BYTES = 1024 * 1024
 """Text processed at a time, about: as words it takes ten times the memory."""
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}_]+"
 """In scripts without spaces, every character is a word."""
@@ -160,8 +160,8 @@ class PromptIndex:
 
 
 def pieces(texts: pl.Series) -> Iterator[tuple[int, pl.Series]]:
-    """Consecutive slices of about `PIECE_BYTES`, each with the number of its first row."""
-    numbers = (texts.str.len_bytes().cast(pl.Int64).cum_sum() // PIECE_BYTES).rle()
+    """Consecutive slices of about `INDEXED_BYTES`, each with the number of its first row."""
+    numbers = (texts.str.len_bytes().cast(pl.Int64).cum_sum() // INDEXED_BYTES).rle()
     first = 0
     for count in numbers.struct.field("len"):
         yield first, texts.slice(first, count)

@@ -5,8 +5,8 @@ from tasks.demo.problems.plan import Planter
 
 PLANTERS: dict[str, Planter] = {
     **messages.OF_MESSAGES,
-    **images.PLANTERS,
-    **lines.PLANTERS,
+    **images.IMAGE_PLANTERS,
+    **lines.LINE_PLANTERS,
     **messages.OF_VOTES,
 }
 """Kind -> function that plants it."""

@@ -15,13 +15,13 @@ from tasks.demo.drawings import FAMILIES
 from tasks.demo.images import PoolImage
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
 from tasks.demo.records import Era, LogLine, Moment, PlantedFact, new_conv_id
-from tasks.demo.traffic import Scene, Stage
+from tasks.demo.traffic import PlayedScene, Stage
 from tasks.demo.words import chance, load, things
 from tasks.drawing.canvas import WHITE, Canvas, DrawnImage, Photograph, photographs, view
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
 
-Change = Callable[[PIL.Image.Image], PIL.Image.Image]
+PictureChange = Callable[[PIL.Image.Image], PIL.Image.Image]
 
 
 def faces(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -140,7 +140,7 @@ CONTENTS: dict[str, dict[str, Callable[[Random], bytes]]] = {
 OUTSIDE = ("../../outside", "..\\..\\outside.png", "/etc/hostname")
 """Names that point outside the image folder."""
 
-APPEARANCES: dict[str, Change] = {
+APPEARANCES: dict[str, PictureChange] = {
     "plain": lambda image: image,
     "mirrored": PIL.ImageOps.mirror,
     "grey": _grey,
@@ -254,7 +254,7 @@ def _originals(rng: Random) -> Iterator[Draw]:
     yield later(drawings.discs, rng)
 
 
-def _changed(shown: Photograph | Draw, change: Change) -> PIL.Image.Image:
+def _changed(shown: Photograph | Draw, change: PictureChange) -> PIL.Image.Image:
     return change(view(shown).image if isinstance(shown, Photograph) else shown())
 
 
@@ -277,7 +277,7 @@ def _labelled(image: PIL.Image.Image) -> PIL.Image.Image:
     return canvas.image
 
 
-VERSIONS: dict[str, Change] = {
+VERSIONS: dict[str, PictureChange] = {
     "original": lambda image: image,
     "resize70": lambda image: image.resize((image.width * 7 // 10, image.height * 7 // 10)),
     "jpeg35": _recompressed,
@@ -287,11 +287,11 @@ VERSIONS: dict[str, Change] = {
 """Version of an image, as made by sharing -> how it is made."""
 
 
-def _files(kind: str) -> Iterator[Scene]:
+def _files(kind: str) -> Iterator[PlayedScene]:
     return (partial(_stored, kind, detail) for detail in CONTENTS[kind])
 
 
-PLANTERS: dict[str, Planter] = {
+IMAGE_PLANTERS: dict[str, Planter] = {
     "face": faces,
     "nsfw_probe": misread_patterns,
     "pii_image": written_data,

@@ -227,7 +227,7 @@ def _flag_fact(talk: Talk, detail: str) -> PlantedFact:
     return about("csam_flag", talk, image=talk.image, detail=detail)
 
 
-PLANTERS: dict[str, Planter] = {
+LINE_PLANTERS: dict[str, Planter] = {
     "bad_line": planter(*(partial(_spoiled, detail) for detail in SPOILERS), _torn_last_line, eras=EXACT),
     "regenerated": planter(*3 * [_regenerated]),
     "image_reset_same_conv_id": planter(*3 * [_image_reset], eras=EXACT),

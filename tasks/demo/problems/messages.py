@@ -11,7 +11,7 @@ from tasks.demo import drawings
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, about, planter, texts, upload
 from tasks.demo.records import Exchange, LogLine, Moment, PlantedFact, Talk, models
-from tasks.demo.traffic import Person, Scene, Stage, vote_line
+from tasks.demo.traffic import Person, PlayedScene, Stage, vote_line
 
 _KINDS = (
     "pii_text", "not_pii_text", "leaked_identity", "not_leaked_identity", "service_error", "unfinished", "hostile_text",
@@ -21,7 +21,7 @@ _IN_BATTLES_EVERY, _IN_CHATS = 3, {"not_pii_text", "not_leaked_identity", "hosti
 """Every third planted message is in a battle and the others in direct chats; those of some kinds are all in chats."""
 
 
-def _scenes(kind: str) -> Iterator[Scene]:
+def _scenes(kind: str) -> Iterator[PlayedScene]:
     for number, text in enumerate(texts(kind)):
         in_battle = kind not in _IN_CHATS and number % _IN_BATTLES_EVERY == 2
         yield partial(_in_battle if in_battle else _in_chat, kind, text)

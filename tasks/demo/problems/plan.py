@@ -8,7 +8,7 @@ import PIL.Image
 
 from tasks.demo.images import PoolImage
 from tasks.demo.records import Era, PlantedFact, Talk
-from tasks.demo.traffic import Scene, Stage
+from tasks.demo.traffic import PlayedScene, Stage
 from tasks.demo.words import chance, load
 from tasks.drawing.canvas import DrawnImage
 
@@ -22,7 +22,7 @@ EXACT = frozenset({Era.PNG})
 class Problem(NamedTuple):
     """One planted problem."""
 
-    scene: Scene
+    scene: PlayedScene
     eras: frozenset[Era] = ALL_ERAS
     needs_morrow: bool = False
     """Whether it needs a day followed by another day of traffic."""
@@ -35,7 +35,7 @@ Planter = Callable[[Stage, Random], Iterable[Problem]]
 """Function that plants every variant of one kind once."""
 
 
-def planter(*scenes: Scene, eras: frozenset[Era] = ALL_ERAS, needs_morrow: bool = False) -> Planter:
+def planter(*scenes: PlayedScene, eras: frozenset[Era] = ALL_ERAS, needs_morrow: bool = False) -> Planter:
     """Plants each of the scenes once."""
     return lambda stage, rng: [Problem(scene, eras, needs_morrow) for scene in scenes]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from tasks.report.boards import MODELS_MAX, heat_map, rounded_table
+from tasks.report.boards import MATRIX_MODELS_MAX, heat_map, rounded_table
 from tasks.report.figures import bars, shares
 from tasks.report.page import Part, part
 from tasks.storage.tables import Store
@@ -40,9 +40,9 @@ def _accuracy(accuracy: pl.DataFrame, several: bool) -> Iterator[Part]:
     name = pl.format("{} {}", "bench", "slice") if several else pl.col("slice")
     named = accuracy.with_columns(name.alias("column"))
     columns = dict(named.group_by("column", maintain_order=True).agg(pl.col("items").max()).iter_rows())
-    columns = dict(list(columns.items())[:MODELS_MAX])
+    columns = dict(list(columns.items())[:MATRIX_MODELS_MAX])
     mean = pl.col("accuracy").filter(pl.col("slice") == "overall").mean().alias("mean")
-    models = named.group_by("model").agg(mean).sort(-pl.col("mean"), "model")["model"].head(MODELS_MAX).to_list()
+    models = named.group_by("model").agg(mean).sort(-pl.col("mean"), "model")["model"].head(MATRIX_MODELS_MAX).to_list()
     for key, value in (("generated_accuracy", pl.col("accuracy") * 100), ("generated_ranks", pl.col("rank"))):
         cells = {(model, of): cell for model, of, cell in named.select("model", "column", value).iter_rows()}
         table = named.select("bench", "slice", "model", "rank", "accuracy", "ci95_low", "ci95_high", "items", "flags")

@@ -26,7 +26,7 @@ from tasks.report.figures import line_chart, paired_bars, point_panels
 from tasks.report.page import Part, part
 from tasks.storage.tables import Store
 
-WORDS_MAX = 20
+FIGURE_WORDS_MAX = 20
 """Most words of a figure; its table lists all."""
 _PERPLEXITY = 30.0
 """t-SNE's usual one (scikit-learn); fewer points take a third of their number."""
@@ -184,7 +184,7 @@ def _words(key: str, texts: Sequence[BenchTexts], counted: Mapping[str, pl.DataF
     table = pl.concat(tables).sort("bench", "items", "word", descending=[False, True, False])
     # words by the sum of their shares in all benchmarks
     by_share = table.group_by("word").agg(pl.col("share").sum()).sort("share", "word", descending=[True, False])
-    words = by_share["word"].head(WORDS_MAX).to_list()
+    words = by_share["word"].head(FIGURE_WORDS_MAX).to_list()
     shares = {title: dict(rows.select("word", "share").iter_rows()) for title, rows in counted.items()}
     percent = {title: [100 * share.get(word, 0.0) for word in words] for title, share in shares.items()}
     return part(key, rounded_table(table, 4), paired_bars(words, percent, "% of items", digits=1))

@@ -13,16 +13,16 @@ from tasks.ingest.formats.adapter import FormatAdapter
 from tasks.ingest.formats.comparia import COMPARIA_SETS
 from tasks.ingest.formats.front_ends import FRONT_ENDS
 from tasks.ingest.formats.openwebui_feedback import OPENWEBUI_FEEDBACK
-from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED, SHAREGPT
+from tasks.ingest.formats.published import BENCH_ITEMS, OPENAI_MESSAGES, PUBLISHED_FORMATS, SHAREGPT
 from tasks.ingest.formats.text_arenas import TEXT_ARENAS
 
 ARENA_LOGS = "arena-logs"
-GROUP = "arena_curation.formats"
+FORMAT_ENTRY_POINTS = "arena_curation.formats"
 _FILES = "JSON (lines, array), Parquet, Arrow"
 BUILT_IN: dict[str, FormatAdapter] = {
     each.name: each
     for each in (
-        *PUBLISHED,
+        *PUBLISHED_FORMATS,
         *TEXT_ARENAS,
         *FRONT_ENDS,
         *COMPARIA_SETS,
@@ -93,7 +93,7 @@ def _listed(name: str, about: str, files: str, lacks: Sequence[str]) -> dict[str
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=FORMAT_ENTRY_POINTS)}
 
 
 @cache

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from tasks.ingest.formats.database_tables import Columns, ColumnType, DatabaseTables, Record
+from tasks.ingest.formats.database_tables import Columns, ColumnType, DatabaseTables, QueriedRow
 
 REASONS = {
     "useful": "+",
@@ -154,7 +154,7 @@ def _records(columns: Columns) -> str:
     """
 
 
-def rows_of_comparison(records: Sequence[Record]) -> list[dict[str, Any]]:
+def rows_of_comparison(records: Sequence[QueriedRow]) -> list[dict[str, Any]]:
     """The rows, one a turn, of all turns of a comparison in order."""
     talks = {side: list(chain.from_iterable(_messages(record, side) for record in records)) for side in "ab"}
     rows = []
@@ -184,7 +184,7 @@ def rows_of_comparison(records: Sequence[Record]) -> list[dict[str, Any]]:
     return rows
 
 
-def _messages(record: Record, side: str) -> list[dict[str, Any]]:
+def _messages(record: QueriedRow, side: str) -> list[dict[str, Any]]:
     """The user's message of a turn, and what a side answered, with the work of tools between them."""
     typed = record["typed"]
     results = [result.get("content") or "" for result in record["search_results"] or []]
@@ -207,7 +207,7 @@ def _messages(record: Record, side: str) -> list[dict[str, Any]]:
     return messages
 
 
-def _seconds_to_vote(record: Record) -> float | None:
+def _seconds_to_vote(record: QueriedRow) -> float | None:
     """Seconds from the last change of both answers to the vote; None without a vote, or with one answer."""
     times = [record[name] for name in ("voted_at", "answered_at_a", "answered_at_b")]
     if None in times:
@@ -216,7 +216,7 @@ def _seconds_to_vote(record: Record) -> float | None:
     return float((voted_at - max(answered_at_a, answered_at_b)).total_seconds())
 
 
-def _reasons(record: Record, side: str) -> list[str]:
+def _reasons(record: QueriedRow, side: str) -> list[str]:
     """Reasons about a side's answer with their sign; those whose sign nobody knows are left out."""
     in_table = record["signs"] or {}
     signs = REASONS | {key: _SIGNS[sign] for key, sign in in_table.items() if sign in _SIGNS}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-Record = Mapping[str, Any]
+QueriedRow = Mapping[str, Any]
 """Column of a query -> value; JSON is parsed."""
 Columns = Mapping[str, "Mapping[str, ColumnType]"]
 """Table -> column -> type."""
@@ -59,7 +59,7 @@ class DatabaseTables(NamedTuple):
     """Query of the records from day $1 up to day $2, exclusive; those that are read together follow each other."""
     key: str
     """Column of `records` that is the same in records that are read together."""
-    rows: Callable[[Sequence[Record]], list[dict[str, Any]]]
+    rows: Callable[[Sequence[QueriedRow]], list[dict[str, Any]]]
     """The rows of the format that some records with the same key are."""
 
 

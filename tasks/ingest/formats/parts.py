@@ -21,7 +21,7 @@ from tasks.ingest.formats.pictures import (
     stated_media_type,
 )
 
-TEXT, PICTURE, THINKING, UNKNOWN = "text", "image", "thinking", "unknown"
+TEXT, PICTURE, THINKING_PART, UNKNOWN_PART = "text", "image", "thinking", "unknown"
 """The kinds that are read, and the name of a part that states no kind in plain letters."""
 USER, ASSISTANT, SYSTEM, TOOL = "user", "assistant", "system", "tool"
 _ROLES = {
@@ -200,12 +200,12 @@ def _kind_of(item: Any) -> str:
     if isinstance(item, str):
         return TEXT
     stated = item.get("type") if isinstance(item, Mapping) else None
-    name = stated.lower() if isinstance(stated, str) else UNKNOWN
+    name = stated.lower() if isinstance(stated, str) else UNKNOWN_PART
     if name in _TEXT_TYPES:
         return TEXT
     # Thoughts that a vendor has encrypted have no words: another kind.
     if name in _THOUGHT_TYPES and _text_of(item) is not None:
-        return THINKING
+        return THINKING_PART
     if name in _PICTURE_TYPES:
         return PICTURE
     if name in map(str.lower, _FILE_TYPES):
@@ -218,7 +218,7 @@ def _kind_of(item: Any) -> str:
 
 def name_of_kind(name: str) -> str:
     """A kind as tables and messages repeat it."""
-    return name.lower() if _KIND_NAME.fullmatch(name.lower()) else UNKNOWN
+    return name.lower() if _KIND_NAME.fullmatch(name.lower()) else UNKNOWN_PART
 
 
 def _text_of(item: Any) -> str | None:
@@ -243,7 +243,7 @@ def _holds_picture(item: SourceRow) -> bool:
 def _parts(item: Any) -> list[MessagePart]:
     """The part that an item of a content is; of a PDF, one for each page."""
     kind = _kind_of(item)
-    if kind in (TEXT, THINKING):
+    if kind in (TEXT, THINKING_PART):
         return [MessagePart(kind, _text_of(item))]
     if kind == PICTURE and _holds_picture(item):
         return [MessagePart(kind, picture=picture_of(item))]

@@ -70,7 +70,7 @@ def _battles(name: str, *columns: str, about: str, lacks: tuple[str, ...] = ()) 
     )
 
 
-PUBLISHED = (
+PUBLISHED_FORMATS = (
     _chats("vision-arena-chat", "conversation_id", "images", about="VisionArena-Chat, and our own chat releases"),
     _battles("vision-arena-battle", "question_id", "images", about="VisionArena-Battle, and our own battle releases"),
     _chats("wildvision-chat", "question_id", "image", about="WildVision's chats", lacks=("votes", "users", "times")),

@@ -16,7 +16,7 @@ from tasks.ingest.formats.parts import (
     PICTURE,
     SYSTEM,
     TEXT,
-    THINKING,
+    THINKING_PART,
     TOOL,
     USER,
     MessagePart,
@@ -180,7 +180,7 @@ def _extend(turn: _Turn, parts: Sequence[MessagePart], names: _ImageNames, betwe
         if part.kind == PICTURE:
             turn.image_names.append(names.of_part(part))
             pictures_before_text += 1
-        elif part.kind == THINKING and part.text:
+        elif part.kind == THINKING_PART and part.text:
             turn.thoughts.append(part.text)
         elif part.kind == TEXT and part.text:
             turn.add(part.text, between)

@@ -9,16 +9,16 @@ import polars as pl
 
 from schemas.benches.agreement import Agreed, AgreedByRaters, Form, LabelAgreement, RaterAgreement
 from schemas.errors import BadInput
-from tasks.judging.agreement.label_files import VOTES, Labels, same_kind
+from tasks.judging.agreement.label_files import VOTE_NAMES, Labels, same_kind
 from tasks.leaderboard.agreement import alpha
 from tasks.leaderboard.intervals import quantiles95
 from tasks.leaderboard.votes import Matrix, Numbers, Vector
 from tasks.runtime.untrusted import one_line
 
-Tables = npt.NDArray[np.float64]
-Interval = dict[str, float | None]
+VoteTables = npt.NDArray[np.float64]
+FigureValues = dict[str, float | None]
 """NAME, NAME_ci95_low and NAME_ci95_high of every figure; null where undefined."""
-_VOTES = tuple(VOTES.values())
+_VOTES = tuple(VOTE_NAMES.values())
 _SHOWN = {Form.FOUR: _VOTES, Form.THREE: _VOTES[:3], Form.BINARY: _VOTES[:2]}
 """Form of votes -> its labels, the finest form first."""
 _MERGED = {"both bad": "tie"}
@@ -135,7 +135,7 @@ def _patterns(counts: Matrix) -> tuple[Matrix, Numbers]:
     return found
 
 
-def figures(confusion: Tables, codes: Vector | None) -> dict[str, Vector]:
+def figures(confusion: VoteTables, codes: Vector | None) -> dict[str, Vector]:
     """accuracy, three F1, kappa and pearson, each (tables,), from confusion (tables, labels, labels); NaN if undefined.
 
     `codes` numbers the labels for the correlation; None when they have no order.
@@ -158,7 +158,7 @@ def figures(confusion: Tables, codes: Vector | None) -> dict[str, Vector]:
         }
 
 
-def _pearson(confusion: Tables, codes: Vector | None) -> Vector:
+def _pearson(confusion: VoteTables, codes: Vector | None) -> Vector:
     if codes is None:
         return np.full(len(confusion), np.nan)
     weight = confusion / confusion.sum(axis=(1, 2), keepdims=True)
@@ -177,9 +177,9 @@ def resamples(items: Numbers, rounds: int, seed: int) -> Iterator[Vector]:
         yield generator.multinomial(total, items / total).astype(np.float64)
 
 
-def with_intervals(samples: dict[str, Vector]) -> Interval:
+def with_intervals(samples: dict[str, Vector]) -> FigureValues:
     """Each figure, whose first sample is its value, with the 95 % interval of the others."""
-    found: Interval = {}
+    found: FigureValues = {}
     for name, values in samples.items():
         keys, point = (name, f"{name}_ci95_low", f"{name}_ci95_high"), values[0]
         if np.isnan(point):

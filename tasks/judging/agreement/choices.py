@@ -23,7 +23,7 @@ from tasks.written_bench.written_items import ItemForJudging, items_for_judging
 
 BATTLES = dict.fromkeys(("question_id", "model_a", "model_b", "winner", "judge"), pl.String)
 """A battle table, as `curate rate` reads it; `judge` is the rater's keyed hash, or null."""
-SIDES = {"left": "model_a", "right": "model_b"}
+SIDE_WINNERS = {"left": "model_a", "right": "model_b"}
 """Verdict -> winner of the battle."""
 
 
@@ -72,7 +72,7 @@ def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) ->
     for name, rater, verdict in last.select("item_id", "reviewer", "verdict").iter_rows():
         if name in known:
             each = known[name]
-            rows.append((each.item.item_id, each.left, each.right, SIDES[verdict], people.user_id(rater)))
+            rows.append((each.item.item_id, each.left, each.right, SIDE_WINNERS[verdict], people.user_id(rater)))
     unknown = last.height - len(rows)
     if not rows:
         raise BadInput(f"nobody has chosen between answers of this store ({unknown:,} choices are on others)")

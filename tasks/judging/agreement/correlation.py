@@ -19,7 +19,7 @@ from schemas.benches.agreement import ScoreCorrelation
 from schemas.benches.judging import JudgeRating
 from schemas.errors import BadInput, known_values
 from schemas.rating import OVERALL, Rating
-from tasks.leaderboard.battle_files import NAMES, read_table
+from tasks.leaderboard.battle_files import COLUMN_NAMES, read_table
 from tasks.runtime.untrusted import one_line
 
 Scores = dict[str, dict[str, float]]
@@ -27,7 +27,7 @@ Scores = dict[str, dict[str, float]]
 _GAPS = {"", "-", "–", "—", "na", "n/a", "nan", "null", "none"}
 _SCORES = {"rating", "score", "win_rate", "reward"}
 _BESIDE = ({*Rating.model_fields, *JudgeRating.model_fields} - _SCORES) | {
-    name for end in ("ci95_low", "ci95_high") for name in NAMES["board"][end]
+    name for end in ("ci95_low", "ci95_high") for name in COLUMN_NAMES["board"][end]
 }
 """Columns of boards that are no scores: intervals, ranks, counts, flags."""
 _CORRELATIONS: dict[str, Callable[..., Any]] = {"spearman": spearmanr, "kendall": kendalltau, "pearson": pearsonr}
@@ -74,7 +74,7 @@ def _table(file: Path, renames: Mapping[str, str]) -> Scores:
     raw = read_table(file, {*columns})
     if "slice" in columns and (raw := raw.filter(pl.col("slice") == OVERALL)).is_empty():
         raise BadInput(f"table {str(file)!r} has no slice {OVERALL!r}; leave out its column slice")
-    of_models = next((name for name in NAMES["board"]["model"] if name in raw.columns), None)
+    of_models = next((name for name in COLUMN_NAMES["board"]["model"] if name in raw.columns), None)
     if of_models is None:
         raise BadInput(f"table {str(file)!r} lacks a column model; its columns are {', '.join(raw.columns)}")
     models = raw[of_models].cast(pl.String).str.strip_chars().replace(dict(renames))

@@ -13,17 +13,17 @@ from schemas.items.review import CANNOT_TELL, QueueName, ReviewerAgreement
 from schemas.rating import Agreement
 from schemas.tags import ASKED_LATER, TAGS
 from tasks.judging.agreement.agree import has_several, label_agreement, rater_agreement
-from tasks.judging.agreement.label_files import VOTES, Labels, labels_of
+from tasks.judging.agreement.label_files import VOTE_NAMES, Labels, labels_of
 from tasks.leaderboard.agreement import agreement as board_agreement
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.tables import Store
 
-ROUNDS = 1000
+BOOTSTRAP_ROUNDS = 1000
 _HASHED = r"^[0-9a-f]{24}$"
 """A rater of a list, under a keyed hash."""
 _ITEM = pl.concat_str("item_id", "content_id", pl.col("reasons").list.join(" "), separator="\n")
-_WINNER = {vote: winner.value for winner, vote in VOTES.items()}
+_WINNER = {vote: winner.value for winner, vote in VOTE_NAMES.items()}
 
 
 class Experts(NamedTuple):
@@ -60,7 +60,7 @@ def experts(people: Labels, sheets: Sequence[Labels], battles: pl.DataFrame, rou
     return Experts(pairs, raters, board_agreement(*boards) if min(map(len, boards)) > 1 else None)
 
 
-PEOPLE = "people"
+PEOPLE_ROW = "people"
 
 
 def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgreement]:
@@ -90,7 +90,9 @@ def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgr
 def crowd(store: Store, battle_ids: pl.Series) -> Labels:
     """The people's votes on these battles."""
     battles = store.read("battles", ["battle_id", "winner"]).filter(pl.col("battle_id").is_in(battle_ids.implode()))
-    return labels_of(PEOPLE, battles.select(item="battle_id", rater=pl.lit(PEOPLE), label="winner"), "the battles")
+    return labels_of(
+        PEOPLE_ROW, battles.select(item="battle_id", rater=pl.lit(PEOPLE_ROW), label="winner"), "the battles"
+    )
 
 
 def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAgreement]:
@@ -124,7 +126,7 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
         of_each = [Labels(who, told.filter(rater=who)) for who in sorted(told["rater"].unique())]
         for a, b in combinations(of_each, 2):
             if set(a.rows["item"]) & set(b.rows["item"]):
-                found = label_agreement(a, b, ROUNDS, seed)
+                found = label_agreement(a, b, BOOTSTRAP_ROUNDS, seed)
                 agreements.append(ReviewerAgreement(
                     queue=str(queue), a=a.name, b=b.name, items=found.items, agreement=found.accuracy or 0.0,
                     kappa=found.kappa, kappa_ci95_low=found.kappa_ci95_low, kappa_ci95_high=found.kappa_ci95_high,

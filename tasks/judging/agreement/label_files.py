@@ -14,14 +14,14 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from schemas.items.conversation import Winner
 from tasks.leaderboard.battle_files import read_table
-from tasks.leaderboard.votes import WINNERS
+from tasks.leaderboard.votes import OUR_WINNERS
 from tasks.runtime.untrusted import one_line, read_yaml
 
 _NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 _COLUMNS: dict[str, list[str]] = _NAMES["columns"]
-VOTES = dict(zip(Winner, ("left", "right", "tie", "both bad"), strict=True))
+VOTE_NAMES = dict(zip(Winner, ("left", "right", "tie", "both bad"), strict=True))
 """Winner of a battle -> the vote's name here, in the order in which votes are numbered."""
-_SPELLINGS = {label.lower(): VOTES[Winner(winner)] for label, winner in WINNERS.items()}
+_SPELLINGS = {label.lower(): VOTE_NAMES[Winner(winner)] for label, winner in OUR_WINNERS.items()}
 _SPELLINGS |= {spelling: vote for vote, spellings in _NAMES["votes"].items() for spelling in spellings}
 LABELS_MAX = 50
 """More different labels than this are no names of a few kinds."""
@@ -47,7 +47,7 @@ class Labels:
     @property
     def are_votes(self) -> bool:
         """Whether every label is a vote."""
-        return set(self.rows["label"].unique()) <= set(VOTES.values())
+        return set(self.rows["label"].unique()) <= set(VOTE_NAMES.values())
 
 
 def read_labels(path: Path, name: str) -> Labels:
@@ -98,10 +98,10 @@ def same_kind(files: Iterable[Labels]) -> None:
     if not any(file.are_votes for file in files):
         return
     for file in files:
-        if others := sorted(set(file.rows["label"].unique()) - set(VOTES.values())):
+        if others := sorted(set(file.rows["label"].unique()) - set(VOTE_NAMES.values())):
             shown = one_line(others[0], 60)
             raise BadInput(
-                f"{file.name}: unknown vote {known_values(shown, VOTES.values())} The other file holds votes"
+                f"{file.name}: unknown vote {known_values(shown, VOTE_NAMES.values())} The other file holds votes"
             )
 
 

@@ -17,7 +17,7 @@ from sacrebleu import sentence_bleu
 from tasks.providers.capabilities import TextEmbedder
 from tasks.runtime.arrays import Vectors
 
-WORDS_MAX = 512
+METRIC_WORDS_MAX = 512
 """Words of a text that the matching metrics read, as RoBERTa's window does."""
 Score = Callable[[str, str], float]
 """(reference, answer) -> score; higher is better."""
@@ -54,7 +54,7 @@ def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -
 
 
 def _meteor(reference: str, answer: str) -> float:
-    said, known = (tokenize(text, None)[:WORDS_MAX] for text in (answer, reference))
+    said, known = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
     return float(single_meteor_score(known, said, stemmer=PorterStemmer(), wordnet=_Offline())) if said else 0.0
 
 
@@ -75,7 +75,7 @@ class MatchedWords:
 
     def score(self, reference: str, answer: str) -> float:
         """F of the mean best cosine of the answer's words, and of the reference's."""
-        said, known = (tokenize(text, None)[:WORDS_MAX] for text in (answer, reference))
+        said, known = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
         if not said or not known:
             return 0.0
         cosines = self._of(said) @ self._of(known).T

@@ -12,7 +12,7 @@ from schemas.errors import BadInput
 from tasks.judging.agreement.label_files import in_our_columns
 from tasks.judging.agreement.metrics import Metric
 from tasks.leaderboard.agreement import agreement
-from tasks.leaderboard.battle_files import NAMES, read_table
+from tasks.leaderboard.battle_files import COLUMN_NAMES, read_table
 from tasks.leaderboard.intervals import quantiles95
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import Vector, rateable, votes
@@ -20,8 +20,8 @@ from tasks.runtime.untrusted import one_line
 
 _COLUMNS: Mapping[str, list[str]] = {
     "item": ["question_id", "item_id", "item", "prompt"],
-    **{name: NAMES["battle"][name] for name in ("model_a", "model_b", "winner")},
-    "rater": ["rater", *NAMES["battle"]["judge"]],
+    **{name: COLUMN_NAMES["battle"][name] for name in ("model_a", "model_b", "winner")},
+    "rater": ["rater", *COLUMN_NAMES["battle"]["judge"]],
 }
 """Our column -> its names in files, the first one present is used."""
 _PAIR = ["item", "model_a", "model_b"]
@@ -85,14 +85,14 @@ def _check_once(cast: pl.DataFrame, where: str) -> None:
         raise BadInput(f"{where}: rater {rater!r} votes twice on {one!r} and {other!r} at item {item!r}; keep one")
 
 
-Answers = Mapping[tuple[str, str], str]
+AnswerTexts = Mapping[tuple[str, str], str]
 """(item, model) -> text."""
 Winners = Mapping[tuple[str, str, str], str]
 """(item, model_a, model_b), models in order of name -> model_a, model_b or tie."""
 _WINNER = {1.0: "model_a", 0.0: "model_b", 0.5: "tie"}
 
 
-def scored(metric: Metric, rows: pl.DataFrame, answers: Answers, references: Mapping[str, str]) -> Vector:
+def scored(metric: Metric, rows: pl.DataFrame, answers: AnswerTexts, references: Mapping[str, str]) -> Vector:
     """For each comparison 1 where model_a's answer scores higher, 0 where lower, 0.5 for a tie, NaN without a score."""
     found = np.full(rows.height, np.nan)
     for place, (item, a, b) in enumerate(rows.select("item", "model_a", "model_b").iter_rows()):

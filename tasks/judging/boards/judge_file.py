@@ -42,7 +42,7 @@ _OF_INTERVALS = ("rank", "flags", "score_ci95_low", "score_ci95_high", "ci95_low
 """Columns of the board that releases of before `RANKS_SINCE` have by another rule."""
 WITH_ANSWERS = "with_answers"
 """Setting in the manifest: whether texts of answers and verdicts may be in the release."""
-TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
+JUDGE_TABLES = {name: f"{JUDGE_FOLDER}/{name}" for name in JUDGE_FILES}
 
 
 def write_judge_files(unsealed: Unsealed) -> Stated:
@@ -61,7 +61,7 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
     if unsealed.settings[WITH_ANSWERS]:
         frames |= _texts(store, unsealed.policy_hash)
     for name, frame in frames.items():
-        write_table(unsealed.folder, TABLES[name], frame)
+        write_table(unsealed.folder, JUDGE_TABLES[name], frame)
     whose = dict(agreement.select(_WHOSE).row(0, named=True))
     return Stated(whose, embedded_judge(store))
 
@@ -83,16 +83,18 @@ def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:
 def wrong_judge_files(release: OpenRelease) -> Iterator[str]:
     """Problems of the files in `leaderboard/judge`: boards that are not whole, and texts that may not leave."""
     folder, manifest = release.folder, release.manifest
-    there = {name: folder / f"{table}.parquet" for name, table in TABLES.items()}
+    there = {name: folder / f"{table}.parquet" for name, table in JUDGE_TABLES.items()}
     unlike = [
         problem
         for name, path in sorted(there.items())
         if path.is_file()
-        for problem in wrong_board(folder, path, RELEASED_TABLES[TABLES[name]].csv_digits)
+        for problem in wrong_board(folder, path, RELEASED_TABLES[JUDGE_TABLES[name]].csv_digits)
     ]
     yield from unlike
     if not unlike:
-        files = {name: rows for name, table in TABLES.items() if (rows := read_released(folder, table)) is not None}
+        files = {
+            name: rows for name, table in JUDGE_TABLES.items() if (rows := read_released(folder, table)) is not None
+        }
         yield from _wrong_tables(folder, manifest, files)
 
 
@@ -115,9 +117,9 @@ def _wrong_tables(folder: Path, manifest: Manifest, files: dict[str, pl.DataFram
     forbidden = forbidden_data(Policy.model_validate(manifest.policy))
     for name in ("answers", "verdicts"):
         if name in files and not manifest.settings.get(WITH_ANSWERS):
-            yield f"{TABLES[name]}.parquet: texts, and the manifest does not say that they were asked for"
+            yield f"{JUDGE_TABLES[name]}.parquet: texts, and the manifest does not say that they were asked for"
         if name in files:
-            yield from wrong_texts(f"{TABLES[name]}.parquet", files[name]["content"], forbidden)
+            yield from wrong_texts(f"{JUDGE_TABLES[name]}.parquet", files[name]["content"], forbidden)
 
 
 def _unlike_cards(
@@ -131,13 +133,13 @@ def _unlike_cards(
         rows = judge_boards(cards, method, whose["judge"], tokens, prompts={OVERALL: prompts})
         bias = judge_bias(outcomes(cards, method.baseline), whose["judge"], method.baseline)
     except BadInput as error:
-        yield f"{TABLES['cards']}.parquet: it makes no board: {error}"
+        yield f"{JUDGE_TABLES['cards']}.parquet: it makes no board: {error}"
         return
     changed = _OF_INTERVALS if manifest.layout < RANKS_SINCE else ()
     if not same_rows(board.drop(changed), frame_of(JudgeRating, rows).drop(changed)):
-        yield f"{TABLES['board']}.parquet: not what the cards give"
+        yield f"{JUDGE_TABLES['board']}.parquet: not what the cards give"
     if any(whose[name] != value for name, value in bias.model_dump(exclude={"fenced_marks"}).items()):
-        yield f"{TABLES['agreement']}.parquet: its counts of verdicts are not those of the cards"
+        yield f"{JUDGE_TABLES['agreement']}.parquet: its counts of verdicts are not those of the cards"
 
 
 def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
@@ -215,5 +217,5 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
 
 
 JUDGE_BOARD = ReleasePart(
-    tuple(TABLES.values()), write_judge_files, wrong_judge_files, section=JUDGE_SECTION, shown=shown_verdicts
+    tuple(JUDGE_TABLES.values()), write_judge_files, wrong_judge_files, section=JUDGE_SECTION, shown=shown_verdicts
 )

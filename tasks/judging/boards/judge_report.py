@@ -8,7 +8,7 @@ import polars as pl
 from schemas.benches.judging import STAND_IN, JudgeRating, WrittenRating
 from tasks.judging.boards.written_boards import by_family
 from tasks.judging.released_texts import judged_by
-from tasks.report.boards import MODELS_MAX, board_intervals, heat_map, intervals, rounded_table
+from tasks.report.boards import MATRIX_MODELS_MAX, board_intervals, heat_map, intervals, rounded_table
 from tasks.report.figures import matrix, shares
 from tasks.report.page import SECTIONS, Part, part
 from tasks.runtime.untrusted import one_line
@@ -44,14 +44,14 @@ def _beside(board: pl.DataFrame, people: pl.DataFrame, about: dict[str, Any]) ->
         return None
     votes = people.select("model", "rating", rank_of_people="rank", battles="battles")
     both = board.select("model", "score", "rank").join(votes, on="model", maintain_order="left")
-    ranks = both.head(MODELS_MAX).select(pl.col("rank", "rank_of_people").cast(pl.Float64)).to_numpy()
-    figure = matrix(both["model"].head(MODELS_MAX).to_list(), ["judge", "people"], ranks, low_is_dark=True)
+    ranks = both.head(MATRIX_MODELS_MAX).select(pl.col("rank", "rank_of_people").cast(pl.Float64)).to_numpy()
+    figure = matrix(both["model"].head(MATRIX_MODELS_MAX).to_list(), ["judge", "people"], ranks, low_is_dark=True)
     words = {name: _number(about[name]) for name in ("spearman", "kendall", "pair_agreement", "separability")}
     return part("judge_agreement", both.with_columns(pl.col("score", "rating").round(1)), figure, **words)
 
 
 def _verdicts(board: pl.DataFrame, cards: pl.DataFrame, about: dict[str, Any]) -> Part:
-    shown = board.filter(pl.col("model") != about["baseline"]).head(MODELS_MAX)
+    shown = board.filter(pl.col("model") != about["baseline"]).head(MATRIX_MODELS_MAX)
     counts = {
         "better": shown["much_better"] + shown["better"],
         "tie": shown["tie"],
@@ -106,11 +106,13 @@ def _families(board: pl.DataFrame) -> Iterator[Part]:
     held = rows.group_by("family").agg(pl.col("decisive_vs_reference").sum()).sort(
         "decisive_vs_reference", "family", descending=[True, False]
     )  # fmt: skip
-    columns = dict(held.head(MODELS_MAX).iter_rows())
+    columns = dict(held.head(MATRIX_MODELS_MAX).iter_rows())
     models = rows.group_by("model").agg(pl.col("wins_vs_reference").sum()).sort("wins_vs_reference", "model")["model"]
     shown = rows.group_by("model", "family").agg(
         pl.col("wins_vs_reference").sum(), pl.col("decisive_vs_reference").sum()
     )
     cells = {(model, of): 100 * won / n for model, of, won, n in shown.iter_rows() if n}
     table = rows.select("bench", "family", "model", "wins_vs_reference", "decisive_vs_reference", pl.col(name).round(3))
-    yield part("written_wins", table, heat_map(models.reverse().to_list()[:MODELS_MAX], columns, cells, _FEW), few=_FEW)
+    yield part(
+        "written_wins", table, heat_map(models.reverse().to_list()[:MATRIX_MODELS_MAX], columns, cells, _FEW), few=_FEW
+    )

@@ -12,7 +12,7 @@ from schemas.errors import BadInput, known_values
 from tasks.judging.boards.judge_board import judge_bias, outcomes
 from tasks.judging.files.answer_files import answer_lengths, texts_of_files
 from tasks.judging.files.judgement_files import check_labels, parsed, read_judgements
-from tasks.judging.protocols import VISIT
+from tasks.judging.protocols import VISIT_PROTOCOLS
 from tasks.judging.questions import prompts_of_draw
 from tasks.judging.visit_battles import ITEMS_DRAW, judged_answers
 from tasks.leaderboard.leaderboard import UNKNOWN_MAX, unknown_shares
@@ -95,7 +95,7 @@ def stored_verdicts(
     `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
     of a model's answers are left: a board never mixes them.
     """
-    of_items = pl.col("protocol").is_in(VISIT)  # they have boards of their own
+    of_items = pl.col("protocol").is_in(VISIT_PROTOCOLS)  # they have boards of their own
     every = store.read("verdicts", VERDICT_COLUMNS)
     verdicts = every.filter(~of_items)
     if wanted.get("draw") is None:  # those on the failures are of another benchmark

@@ -19,7 +19,7 @@ TASTE = 0.5
 """Log-odds by which an honest voter may favour a model: odds of 1.6, or 87 rating points."""
 TILTS = (1.5, 3.0)
 """Log-odds by which a rigging voter favours the side: odds of 4.5 and 20; the evidence is the mean of both."""
-CARELESS = 0.05
+CARELESS_SHARE_MAX = 0.05
 """At most this share of voters votes without looking: left, right and tie as often as they do, whatever the models."""
 _HABIT = 2.0
 """Votes, as all voters cast them, that are added to a voter's own before the habit is counted."""
@@ -133,9 +133,9 @@ def _total(chances: Matrix, tilt: float) -> Vector:
     return np.asarray(np.exp([tilt, tilt / 2, 0.0]) @ chances)
 
 
-VOTES_MIN = 5
+VOTER_VOTES_MIN = 5
 """Voters with fewer votes are tested in groups only."""
-_NULLS, _TILTED = {"taste": 0.0, "habit": -np.log(CARELESS)}, range(len(TILTS))
+_NULLS, _TILTED = {"taste": 0.0, "habit": -np.log(CARELESS_SHARE_MAX)}, range(len(TILTS))
 """Kind of honest voter -> what is added to the evidence against him, because such voters are rare."""
 
 
@@ -240,7 +240,7 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
             votes=pl.len(),
             rigged=((wins - chance) / (1 - chance)).clip(0, most),
         )
-        .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTES_MIN))
+        .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTER_VOTES_MIN))
         .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
     )
     own = of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")

@@ -16,11 +16,18 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from tasks.leaderboard.suspects.evidence import CARELESS, TASTE, VOTES_MIN, History, first_scores, voters_at_once
+from tasks.leaderboard.suspects.evidence import (
+    CARELESS_SHARE_MAX,
+    TASTE,
+    VOTER_VOTES_MIN,
+    History,
+    first_scores,
+    voters_at_once,
+)
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector
 
 _GROWTH = 1.3
-"""A forecast is made anew when a voter's votes have grown by so much; the first after `VOTES_MIN`."""
+"""A forecast is made anew when a voter's votes have grown by so much; the first after `VOTER_VOTES_MIN`."""
 _MANY, _FEW = 1.5, 2.0
 """Standard deviation of a rigging voter's tastes, in log-odds: for all models, or for those of `_SUSPICION`."""
 _SUSPICION = 1.5
@@ -150,7 +157,7 @@ def _evidence(history: History, tested: Numbers) -> Vector:
             against_habit[kind, :, block] = np.bincount(voter[forecast_votes], log_ratios_habit, tested_count)
     blocks_of_voter = np.maximum((votes_of_voter[:, None] > starts).sum(axis=1), 1)
     evidence_against_taste = _log_mean(against_taste, blocks_of_voter)
-    evidence_against_habit = _log_mean(against_habit, blocks_of_voter) - np.log(CARELESS)
+    evidence_against_habit = _log_mean(against_habit, blocks_of_voter) - np.log(CARELESS_SHARE_MAX)
     # The voter may be honest in either way, so the weaker evidence counts.
     return np.asarray(np.minimum(evidence_against_taste, evidence_against_habit))
 
@@ -168,8 +175,8 @@ def _log_mean(log_ratios: Matrix, blocks_of_voter: Numbers) -> Vector:
 
 
 def _block_starts(votes_max: int) -> list[int]:
-    """Numbers of votes after which forecasts are made anew: `VOTES_MIN`, and more below `votes_max`."""
-    starts = [VOTES_MIN]
+    """Numbers of votes after which forecasts are made anew: `VOTER_VOTES_MIN`, and more below `votes_max`."""
+    starts = [VOTER_VOTES_MIN]
     while True:
         following = max(starts[-1] + 1, int(starts[-1] * _GROWTH))
         if following >= votes_max:

@@ -12,7 +12,7 @@ import polars as pl
 from schemas.benches.certificate import Suspect, VoteCheck
 from schemas.policy import VoteRules
 from tasks.leaderboard.suspects.evidence import (
-    VOTES_MIN,
+    VOTER_VOTES_MIN,
     History,
     fisher,
     focused,
@@ -50,7 +50,7 @@ class Tested(NamedTuple):
     history: History
     sides: pl.DataFrame
     row: Numbers
-    """Row of the voter in the next four; the last row, of ones, for all with fewer than `VOTES_MIN` votes."""
+    """Row of the voter in the next four; the last row, of ones, for all with fewer than `VOTER_VOTES_MIN` votes."""
     of_history: Matrix
     of_pull: Matrix
     of_focus: Matrix
@@ -112,8 +112,8 @@ def lacking(battles: pl.DataFrame) -> Iterator[str]:
         few = "names one voter" if len(voters) else "names no voters (column judge)"
         yield f"the table {few}: nobody can be compared with others, and nobody is suspected"
         return
-    if voters.unique_counts().max() < VOTES_MIN:  # type: ignore[operator]
-        yield f"no voter has {VOTES_MIN} votes: voters are tested in groups only"
+    if voters.unique_counts().max() < VOTER_VOTES_MIN:  # type: ignore[operator]
+        yield f"no voter has {VOTER_VOTES_MIN} votes: voters are tested in groups only"
     if "tstamp" not in battles.columns:
         yield "the table has no times (column tstamp): fast votes and votes of the same hour are not known"
     if "asks_identity" not in battles.columns:
@@ -125,7 +125,7 @@ def lacking(battles: pl.DataFrame) -> Iterator[str]:
 def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Tested:
     known = history(cast, voters, doubted)
     sides, models = sided(known), len(cast.models)
-    tested = np.flatnonzero(np.bincount(voters[voters >= 0], minlength=len(doubted)) >= VOTES_MIN)
+    tested = np.flatnonzero(np.bincount(voters[voters >= 0], minlength=len(doubted)) >= VOTER_VOTES_MIN)
     row = np.full(len(doubted), len(tested))
     row[tested] = np.arange(len(tested))
     of_history, of_pull, of_focus = np.ones((3, len(tested) + 1, models))

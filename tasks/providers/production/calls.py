@@ -31,7 +31,7 @@ SLOWER = (*LIMITS, "timed_out")
 
 FORMAT_UNSUPPORTED = "answer_format_refused"
 """The server does not support the requested response format."""
-REFUSED = "refused"
+REFUSED_CALL = "refused"
 """The model or its vendor declined what was asked."""
 
 

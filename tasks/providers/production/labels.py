@@ -11,7 +11,7 @@ from schemas.benches.bench import FailureLabel
 from schemas.row import MadeRow, Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.prompts import (
-    BETWEEN,
+    CATEGORY_SEPARATOR,
     Prompt,
     TaxonomyFile,
     criteria_prompt,
@@ -28,23 +28,23 @@ from tasks.providers.capabilities import Document, Failed, TopicEvidence
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import HostedModel, Question, expected_answers
-from tasks.providers.upload import SIDE_MAX, sent_size
+from tasks.providers.upload import SENT_SIDE_MAX, sent_size
 from tasks.runtime.parallel import map_ordered
 
-PROMPT_CHARACTERS = 12_500
+LABELLED_CHARACTERS = 12_500
 """Prompts are cut to this length, as in FastChat's labelling."""
-IMAGES_MAX = 8
+LABELLED_IMAGES_MAX = 8
 """Number of a document's first images that are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
 TOPIC_TOKENS = 1100
 """Input tokens per topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
-NAME_CHARACTERS_MAX = 60
+LABEL_CHARACTERS_MAX = 60
 _NAME = re.compile(r"[^\W\d_](?:(?!\d{5})[\w ,&/'’().+#-])*")
 """Words and light punctuation on one line: excludes addresses, links and long numbers."""
 
 Labels = TypeVar("Labels", bound=Row)
-Answers = Mapping[str, Any]
+LabelReplies = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DocumentQuestion:
     """Fields of the answer."""
     sees: Sees = Sees.BOTH
     """The parts of a document that are sent."""
-    without_images: Answers | None = None
+    without_images: LabelReplies | None = None
     """The answer for a document without images; None when it must be asked."""
 
 
@@ -70,7 +70,7 @@ class LanguageModelTagger(Generic[Labels]):
         self.asked = tuple(asked)
         self.looks_at_images = any(each.sees is not Sees.PROMPT for each in asked)
         self.service = model.version
-        self.version = f"{model.version}-max{SIDE_MAX}+{'+'.join(each.prompt.version for each in asked)}"
+        self.version = f"{model.version}-max{SENT_SIDE_MAX}+{'+'.join(each.prompt.version for each in asked)}"
 
     def tag(self, documents: Sequence[Document]) -> list[Labels | Failed]:
         """Labels of every document, in order; several questions are asked concurrently."""
@@ -83,13 +83,15 @@ class LanguageModelTagger(Generic[Labels]):
         use = ExpectedUse(0)
         for each in self.asked:
             about = [item for item in items if item.images or each.without_images is None]
-            texts = ["" if each.sees is Sees.IMAGES else item.text[:PROMPT_CHARACTERS] for item in about]
-            shown = [size for item in about for size in item.images[:IMAGES_MAX] if each.sees is not Sees.PROMPT]
+            texts = ["" if each.sees is Sees.IMAGES else item.text[:LABELLED_CHARACTERS] for item in about]
+            shown = [
+                size for item in about for size in item.images[:LABELLED_IMAGES_MAX] if each.sees is not Sees.PROMPT
+            ]
             sizes = [sent_size(*size) for size in shown]
             use = use.plus(expected_answers(count, each.prompt.text, each.answer, texts, sizes))
         return use
 
-    def _joined(self, answers: Sequence[Answers | Failed]) -> Labels | Failed:
+    def _joined(self, answers: Sequence[LabelReplies | Failed]) -> Labels | Failed:
         """The labels of one document. One failed answer fails the document: a missing label is neither no nor null."""
         fields: dict[str, Any] = {}
         for answer in answers:
@@ -98,7 +100,7 @@ class LanguageModelTagger(Generic[Labels]):
             fields |= answer
         return self._labels(**fields)
 
-    def _answer(self, document: Document, asked: DocumentQuestion) -> Answers | Failed:
+    def _answer(self, document: Document, asked: DocumentQuestion) -> LabelReplies | Failed:
         if not document.image_count and asked.without_images is not None:
             return asked.without_images
         question = _question(document, asked)
@@ -110,12 +112,12 @@ class LanguageModelTagger(Generic[Labels]):
 
 def _question(document: Document, asked: DocumentQuestion) -> Question | None:
     """Question that is sent; None when images are needed and missing."""
-    prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
+    prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:LABELLED_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt), reply=asked.prompt.reply)
     if len(document.images) != document.image_count:
         return None
-    return Question(asked.prompt.text, untrusted(prompt), document.images[:IMAGES_MAX], asked.prompt.reply)
+    return Question(asked.prompt.text, untrusted(prompt), document.images[:LABELLED_IMAGES_MAX], asked.prompt.reply)
 
 
 def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
@@ -177,7 +179,7 @@ def _four_columns(known: TaxonomyFile) -> type[Row]:
 
 
 def _place(first: str | None, second: str | None) -> str | None:
-    return f"{first or ''}{BETWEEN}{second}" if second else first
+    return f"{first or ''}{CATEGORY_SEPARATOR}{second}" if second else first
 
 
 def failure_types(model: HostedModel) -> LanguageModelTagger[FailureLabel]:
@@ -216,7 +218,7 @@ class TopicNames:
         if isinstance(answer, Failed):
             return answer
         name = answer.name.strip()
-        return name if len(name) <= NAME_CHARACTERS_MAX and _NAME.fullmatch(name) else Failed("unusable_name")
+        return name if len(name) <= LABEL_CHARACTERS_MAX and _NAME.fullmatch(name) else Failed("unusable_name")
 
 
 def _evidence(topic: TopicEvidence) -> str:

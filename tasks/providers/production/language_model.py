@@ -25,7 +25,7 @@ from tasks.providers.chat import Endpoint
 from tasks.providers.cost import Count, ExpectedUse, Size
 from tasks.providers.production.batches.api import Request
 from tasks.providers.production.batches.queue import Batched
-from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED, CallFailed, Service, waiting_seconds
+from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED_CALL, CallFailed, Service, waiting_seconds
 from tasks.providers.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 
@@ -35,7 +35,7 @@ CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
 
 Answer = TypeVar("Answer", bound=Row)
-Form = Literal["json_schema", "json_object", "text"]
+ReplyForm = Literal["json_schema", "json_object", "text"]
 """How a reply is asked for: by a schema; as any JSON object, with the schema in the prompt; or as free text."""
 
 
@@ -82,7 +82,7 @@ class Chat:
 
     turns: Sequence[Turn]
     shape: ReplyShape | None = None
-    form: Form = "json_schema"
+    form: ReplyForm = "json_schema"
     """The form of a reply with a shape."""
 
     @property
@@ -104,7 +104,7 @@ class HostedModel(Batched):
         self.version, self.service = endpoint.version, endpoint.service
         self.calls_at_once = calls_at_once()
         self._service = Service(self.service, self.calls_at_once)
-        self._form: Form = "json_schema"
+        self._form: ReplyForm = "json_schema"
         """The best form that the server has not refused."""
 
     def chat(self, messages: Sequence[ChatMessage], about: str = "", shape: ReplyShape | None = None) -> Reply | Failed:
@@ -118,7 +118,7 @@ class HostedModel(Batched):
         except ImageRejected:
             return Failed("image_unreadable")
         except CallFailed as failure:
-            if failure.reason == REFUSED:
+            if failure.reason == REFUSED_CALL:
                 return Reply("", "refused")
             forms = self._forms(shape) if shape else (form,)
             if failure.reason != FORMAT_UNSUPPORTED or form == forms[-1]:
@@ -146,7 +146,7 @@ class HostedModel(Batched):
         except ValueError:
             return Failed("malformed_answer")
 
-    def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
+    def _forms(self, shape: ReplyShape) -> tuple[ReplyForm, ...]:
         return ("json_schema",) if shape.strict else ("json_schema", "text")
 
     def _told(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:

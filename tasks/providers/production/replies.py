@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tasks.providers.capabilities import Reply, ReplyState
-from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED, CallFailed, http_failure, waiting_seconds
+from tasks.providers.production.calls import FORMAT_UNSUPPORTED, REFUSED_CALL, CallFailed, http_failure, waiting_seconds
 from tasks.runtime.thinking import split_thinking
 
-CHARACTERS_MAX = 400_000
+REPLY_CHARACTERS_MAX = 400_000
 """A longer text is cut and counts as truncated, whatever the server says about it."""
 _REASONS_BY_STATE: dict[ReplyState, str] = {
     "complete": "stop eos eos_token end_turn stop_sequence complete completed",
@@ -140,8 +140,8 @@ def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
     # Halves of characters, which a stream that was cut may end with, cannot be stored.
     valid = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     _, clean = split_thinking(valid)
-    if len(clean) > CHARACTERS_MAX:
-        return Reply(clean[:CHARACTERS_MAX], "truncated", output_tokens)
+    if len(clean) > REPLY_CHARACTERS_MAX:
+        return Reply(clean[:REPLY_CHARACTERS_MAX], "truncated", output_tokens)
     if state == "complete" and not clean.strip():
         state = "empty"
     return Reply(clean, state, output_tokens)
@@ -156,7 +156,7 @@ def failure_of(status: int, body: object, wait_seconds: float = 0.0) -> CallFail
     codes = {_word(code) for code in _ERROR_CODES.findall(body_text)}
     # The item is declined. Azure charges for the prompt, Anthropic for what it withholds.
     if codes & _DECLINE_CODES or any(phrase in body_text for phrase in _DECLINE_PHRASES):
-        return CallFailed(REFUSED)
+        return CallFailed(REFUSED_CALL)
     # Its status is 429, like that of a limit, but retries do not help.
     if "insufficient_quota" in codes:
         return CallFailed("quota_used_up", unbilled=True)
@@ -186,7 +186,7 @@ def failure_in(body: object) -> CallFailed:
             status = stated
             break
     failure = failure_of(status, error)
-    return failure if status or failure.reason == REFUSED else CallFailed("malformed_answer")
+    return failure if status or failure.reason == REFUSED_CALL else CallFailed("malformed_answer")
 
 
 def _word(name: Any) -> str:

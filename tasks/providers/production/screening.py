@@ -75,7 +75,7 @@ def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:
     )
 
 
-OPENING_CHARACTERS = 2_000
+SCREENED_CHARACTERS = 2_000
 """Length of the start that is sent: what declines says so soon."""
 
 
@@ -94,7 +94,7 @@ class ModelRefusals:
         self.service = model.version
         prompt = load_prompt("refusal")
         self._instructions = prompt.text
-        self.version = f"{model.version}+{prompt.version}-first{OPENING_CHARACTERS}"
+        self.version = f"{model.version}+{prompt.version}-first{SCREENED_CHARACTERS}"
 
     def refuses(self, texts: Sequence[str]) -> list[bool | Failed]:
         """Whether each answer refuses, in order."""
@@ -102,11 +102,11 @@ class ModelRefusals:
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question an answer."""
-        sent = [item.text[:OPENING_CHARACTERS] for item in items if item.text.strip()]
+        sent = [item.text[:SCREENED_CHARACTERS] for item in items if item.text.strip()]
         return expected_answers(count, self._instructions, Refusing, sent)
 
     def _ask(self, text: str) -> bool | Failed:
         if not text.strip():
             return False
-        said = self._model.ask(Question(self._instructions, untrusted(text[:OPENING_CHARACTERS])), Refusing)
+        said = self._model.ask(Question(self._instructions, untrusted(text[:SCREENED_CHARACTERS])), Refusing)
         return said if isinstance(said, Failed) else said.refusal != "neither"

@@ -24,7 +24,7 @@ CERTIFICATE, PAGE = "leaderboard/certificate.json", "leaderboard/certificate.htm
 _TEMPLATE = Path(__file__).with_name("page.html")
 _TOLERANCE = 1e-3
 """Machines add up in different order."""
-TITLE = "## How far the leaderboard can be trusted"
+CERTIFICATE_TITLE = "## How far the leaderboard can be trusted"
 _OF_INTERVALS = {"apart", "filters", "lives", "best_of"}
 """Numbers that rest on ranks and intervals, which releases of before `RANKS_SINCE` have by another rule."""
 _SHOWN = 5
@@ -96,7 +96,7 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     except ValidationError as error:
         yield f"{CERTIFICATE}: cannot be read ({why_refused(error)})"
         return
-    if told is None and manifest.layout < SINCE_LAYOUT:
+    if told is None and manifest.layout < CERTIFICATE_SINCE:
         return
     try:
         on_record = (told.off_the_board, told.dropped) if told else ([], [])
@@ -142,7 +142,7 @@ def _card(folder: Path, _: int) -> str:
         return ""
     told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
     lines = [f"* {line}" for line in _sentences(told)]
-    return f"""{TITLE}
+    return f"""{CERTIFICATE_TITLE}
 
 All numbers are in `{CERTIFICATE}`, and to read in `{PAGE}`. `curate verify` computes them again from the votes.
 
@@ -213,10 +213,12 @@ def _few(names: Any) -> str:
     return ", ".join(map(_name, listed[:_SHOWN])) + more
 
 
-SINCE_LAYOUT = 7
+CERTIFICATE_SINCE = 7
 CERTIFICATE_PART = ReleasePart(
     write=_write,
     wrong=_wrong,
-    section=CardSection(TITLE, "how far the leaderboard can be trusted", CERTIFICATE, _card, SINCE_LAYOUT),
+    section=CardSection(
+        CERTIFICATE_TITLE, "how far the leaderboard can be trusted", CERTIFICATE, _card, CERTIFICATE_SINCE
+    ),
 )
 """The part of every release with votes."""

@@ -164,7 +164,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
 
     try:
         tables = released_tables(release)
-        right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY) if tables else [])
+        right = frame_of(Fragility, tables.rows(rating_tables.FRAGILITY_TABLE) if tables else [])
     except (BadInput, ValidationError) as error:
         yield f"the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
@@ -247,7 +247,7 @@ def _fragility_section(release: Path, _: int) -> str:
         return ""
     lines = [_fragility_line(row) for row in overall.head(_SHOWN_MAX).iter_rows(named=True)]
     skipped = rows.filter(pl.col("flags").list.contains("few_battles")).height
-    return f"""{TITLE}
+    return f"""{FRAGILITY_TITLE}
 
 The fewest of {overall["of"][0]:,} votes found after whose removal or reversal the second model is ahead of the first,
 proved by rating the remaining votes. Somebody cleverer may need fewer. `{FRAGILITY}` has
@@ -271,11 +271,11 @@ def _fragility_line(row: dict[str, Any]) -> str:
     return f"| {' | '.join([place, *names, format(row['difference'], '.1f'), *changes])} |"
 
 
-TITLE = "## How few votes change the board"
+FRAGILITY_TITLE = "## How few votes change the board"
 FRAGILE = ReleasePart(
     (FRAGILITY,),
     _write_fragility,
     _wrong_fragility,
-    section=CardSection(TITLE, "how few votes change the board", FRAGILITY, _fragility_section, 7),
+    section=CardSection(FRAGILITY_TITLE, "how few votes change the board", FRAGILITY, _fragility_section, 7),
 )
 """The part of every release whose battles are rated."""

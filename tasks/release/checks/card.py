@@ -12,9 +12,9 @@ from schemas.run import Funnel
 from tasks.release.build import CARD
 from tasks.release.data_page import data_page
 from tasks.release.dataset_card import (
+    CARD_TEMPLATE,
     COMPARED,
-    TEMPLATE,
-    UNKNOWN,
+    UNKNOWN_CELL,
     about_release,
     benchmark_cells,
     benchmark_names,
@@ -73,7 +73,7 @@ def _by_first(card: str) -> dict[str, list[str]]:
 def tokens_known(card: str) -> bool:
     """Whether the card knows how long prompts and answers of all configurations with rows are."""
     rows = [cells for config in COMPARED if (cells := _by_first(card).get(dataset_name(config)))]
-    return all(UNKNOWN not in cells[_MAY_BE_UNKNOWN.start : _MAY_BE_UNKNOWN.stop] for cells in rows)
+    return all(UNKNOWN_CELL not in cells[_MAY_BE_UNKNOWN.start : _MAY_BE_UNKNOWN.stop] for cells in rows)
 
 
 def _numbers(card: str, manifest: Manifest, statistics: Cells, benchmark_alone: bool) -> Iterator[str]:
@@ -87,8 +87,8 @@ def _numbers(card: str, manifest: Manifest, statistics: Cells, benchmark_alone: 
         if not manifest.counts[config]:
             continue
         found = shown.get(dataset_name(config), [])
-        unknown = [number for number, each in enumerate(found) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
-        if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
+        unknown = [number for number, each in enumerate(found) if each == UNKNOWN_CELL and number in _MAY_BE_UNKNOWN]
+        if found != [UNKNOWN_CELL if number in unknown else cell for number, cell in enumerate(right)]:
             yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
     gone = Funnel.model_validate(manifest.funnel)
     reasons = [(f"{outcome}: {reason}", f"{lines:,}") for outcome, reason, lines in gone.reasons()]
@@ -146,7 +146,7 @@ def wrong_sections(card: str, expected: str, parts: Sequence[ReleasePart], layou
         too_old = layout < section.since_layout and section.title not in card
         if not too_old and _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
             yield f"{CARD}: its section about {section.about} is not what {section.files} says"
-    known = {*_HEADING.findall(TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
+    known = {*_HEADING.findall(CARD_TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
     known |= _IN_EARLIER_CARDS if layout < DATA_PAGE_SINCE else set()
     for title in dict.fromkeys(_HEADING.findall(card)):
         if title.rstrip() not in known:

@@ -9,7 +9,7 @@ import polars as pl
 from schemas.run import LATER_CAUSES, in_words
 from schemas.tables import SIGNAL_ENTRIES
 
-MOST = 0.5
+MISSING_SHARE_MAX = 0.5
 """A release is held when a larger share of items lacks a signal that a rule needs."""
 _UNMEASURED = {f"unmeasured_{name}": name for name in SIGNAL_ENTRIES}
 """Reason of a decision -> the signal that was not there."""
@@ -91,7 +91,7 @@ def mostly_unmeasured(
         lacking = lacking.filter(pl.col("reasons").is_in(list(_UNMEASURED)))
         unmeasured += lacking["item"].n_unique()
         by_signal.update(dict(lacking["reasons"].value_counts().iter_rows()))
-    if unmeasured <= max(MOST, failed_share_max) * items:
+    if unmeasured <= max(MISSING_SHARE_MAX, failed_share_max) * items:
         return None
     names = [_UNMEASURED[reason] for reason, _ in sorted(by_signal.items(), key=lambda each: (-each[1], each[0]))]
     measured_by = ", ".join(f"{name}={providers[name]}" if name in providers else name for name in names)

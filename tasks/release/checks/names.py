@@ -6,7 +6,7 @@ import polars as pl
 
 from schemas.errors import UnsafeName
 from schemas.policy import Policy
-from schemas.release import KEYS
+from schemas.release import ROW_KEYS
 from tasks.release.contents import forbidden_data, masked, wrong_names
 from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store
@@ -43,7 +43,7 @@ class NamesFound:
         for column, names in wrong_names(rows, self._forbidden).items():
             for name, kinds in names.items():
                 has_name = pl.col(column).list.contains(name) if column == "models" else pl.col(column) == name
-                key = rows.filter(has_name)[KEYS[config]][0]
+                key = rows.filter(has_name)[ROW_KEYS[config]][0]
                 self._places.setdefault((column, name), _Place(sorted(kinds), config, key))
 
     def require_none(self, store: Store) -> None:

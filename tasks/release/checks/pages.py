@@ -15,7 +15,7 @@ from xml.parsers import expat
 from tasks.runtime.untrusted import one_line
 
 REPORT = "report/index.html"
-FIGURES = "report/figures"
+FIGURES_FOLDER = "report/figures"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _VOID = {"meta", "img"}
 _TEXT = r"[^\"<>]*"
@@ -81,12 +81,12 @@ class ShownReport:
 def read_pages(folder: Path) -> tuple[ShownReport | None, list[str]]:
     """The report, None without one that can be read; a problem for each page with something that no release has."""
     problems = []
-    figures = {path: path.read_bytes() for path in sorted((folder / FIGURES).glob("*.svg"))}
+    figures = {path: path.read_bytes() for path in sorted((folder / FIGURES_FOLDER).glob("*.svg"))}
     for path, content in figures.items():
         try:
             _read_figure(content)
         except (_Odd, expat.ExpatError) as error:
-            problems.append(f"{FIGURES}/{path.name}: {error}")
+            problems.append(f"{FIGURES_FOLDER}/{path.name}: {error}")
     if not (page := folder / REPORT).is_file():
         return None, problems
     try:

@@ -17,7 +17,7 @@ from polars.testing import assert_series_equal
 from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.release.checks.boards import RATING_DIFFERENCE_MAX, tables_of_votes
-from tasks.release.checks.pages import FIGURES, REPORT, PageSection, ShownReport, read_pages
+from tasks.release.checks.pages import FIGURES_FOLDER, REPORT, PageSection, ShownReport, read_pages
 from tasks.release.registered import OpenRelease, is_benchmark_alone
 from tasks.runtime.untrusted import csv_cell, one_line
 from tasks.storage.queries.conversation_features import Tallies
@@ -210,7 +210,7 @@ def _unlike_page(release: OpenRelease, page: ShownReport, tables: Mapping[str, p
     # Each section again: its words and rows as the page has them, which were compared before, its figure from the file.
     sections = []
     for key, section in page.sections.items():
-        figure = release.folder / FIGURES / f"{key}.svg"
+        figure = release.folder / FIGURES_FOLDER / f"{key}.svg"
         svg = figure.read_bytes() if figure.is_file() else b""
         about = section.paragraphs[0] if section.paragraphs else ""
         columns = [*zip(section.columns, section.numeric, strict=False)]

@@ -26,7 +26,7 @@ TAXONOMY = tuple(Taxonomy.model_fields)
 ALL_TAGS = (*CATEGORIES, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
 
-MARKS = ("names_model", "unseen_marks")
+VOTE_MARKS = ("names_model", "unseen_marks")
 """Bool columns of a vote: an answer holds the name of one of its models, or characters that are not shown."""
 _NO_SIGNS = r"[^\p{L}\p{N}]+"
 _UNSEEN = (
@@ -194,19 +194,19 @@ def unseen_marks(answers: pl.Expr) -> pl.Expr:
 
 
 def marks(models: Sequence[pl.Expr], answers: pl.Expr) -> dict[str, pl.Expr]:
-    """The columns `MARKS` of votes, bool: `models` that were asked, and all their `answers` in one text."""
+    """The columns `VOTE_MARKS` of votes, bool: `models` that were asked, and all their `answers` in one text."""
     named = pl.any_horizontal(names_model(model, answers) for model in models)
-    return dict(zip(MARKS, (named, unseen_marks(answers)), strict=True))
+    return dict(zip(VOTE_MARKS, (named, unseen_marks(answers)), strict=True))
 
 
-CHAT, BATTLE = COUNTED = ("chat", "battle")
+CHAT, BATTLE_CONFIG = COUNTED = ("chat", "battle")
 """Configurations whose rows are counted."""
 ANSWERS, PAIRS = ("model",), ("model_a", "model_b", "winner")
 _EXAMPLE = "is_preset"
 """The released column of rows about the arena's own example images."""
 _KEYS = {
     CHAT: (("day",), ("language",), ("num_turns",), ALL_TAGS, CRITERIA, TAXONOMY),
-    BATTLE: (("day",), ("language",), ("num_turns",), ALL_TAGS, TAXONOMY, PAIRS),
+    BATTLE_CONFIG: (("day",), ("language",), ("num_turns",), ALL_TAGS, TAXONOMY, PAIRS),
 }
 _FROM_MODEL = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 
@@ -274,7 +274,7 @@ def _summed(counts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 def _with_columns(config: str, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with their day, tags and places in the taxonomy as columns."""
     tags = rows["categories"].struct.unnest().rename({"is_code": "code"})
-    columns = [*tags, *(rows["taxonomy"].struct.unnest() if config == BATTLE else ())]
+    columns = [*tags, *(rows["taxonomy"].struct.unnest() if config == BATTLE_CONFIG else ())]
     return rows.with_columns(
         *columns,
         # Null for a time that is none, which `verify` meets in a release that somebody changed.

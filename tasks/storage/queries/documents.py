@@ -14,7 +14,7 @@ from tasks.runtime.arrays import Vectors
 from tasks.storage.queries.signals import StoredVectors, Versions, on_disk, unload
 from tasks.storage.tables import Store
 
-PIECE = 4_096
+DOCUMENTS_AT_ONCE = 4_096
 """Documents whose vectors are computed at a time."""
 
 
@@ -30,12 +30,12 @@ def embedded_documents(
     images = StoredVectors(store, "image_embedding", versions, documents["image_ids"].explode())
     found = documents.filter(prompts.have(documents["prompt_id"]))
     matrix: Vectors | None = None
-    for start in range(0, found.height, PIECE):
-        some = found[start : start + PIECE]
+    for start in range(0, found.height, DOCUMENTS_AT_ONCE):
+        some = found[start : start + DOCUMENTS_AT_ONCE]
         shown = some["image_ids"].explode()
         vectors = document_vectors(some, prompts.of(some["prompt_id"]), images.of(shown), settings, joint, images.width)
         matrix = on_disk(found.height, vectors.shape[1]) if matrix is None else matrix
-        matrix[start : start + PIECE] = vectors
+        matrix[start : start + DOCUMENTS_AT_ONCE] = vectors
         for each in (matrix, prompts.matrix, images.matrix):
             unload(each)
     return found, np.empty((0, 1), np.float32) if matrix is None else matrix

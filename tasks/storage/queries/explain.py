@@ -16,7 +16,7 @@ from tasks.storage.tables import Store
 Account = dict[str, Any]
 """Nested values, printed as JSON by `curate explain`."""
 
-RELATIONS = {"perceptual": "near_images", "semantic": "semantic_images"}
+IMAGE_RELATIONS = {"perceptual": "near_images", "semantic": "semantic_images"}
 """How two different images can be alike -> the table with such pairs; the closer relation comes first."""
 _SIDES = ("conversation_a", "conversation_b")
 
@@ -235,7 +235,7 @@ def _alike(items: StoredItems, one: str, other: str) -> Account:
     if one == other:
         return ends | {"relation": "exact"}
     near: dict[str, set[str]] = {one: set(), other: set()}
-    for relation, table in RELATIONS.items():
+    for relation, table in IMAGE_RELATIONS.items():
         pairs = items.pairs(table)
         direct = pairs.filter(image_a=min(one, other), image_b=max(one, other))
         if direct.height:
@@ -259,12 +259,12 @@ def _cosine(items: StoredItems, one: str, other: str) -> float | None:
     return round(float(np.dot(a, b)), 4)
 
 
-Reasons = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
+ReasonsReader = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 """Function of a configuration and released ids that returns the reasons for each id."""
 _OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn", "failures": "not drawn"}
 
 
-def removal_reasons(store: Store) -> Reasons:
+def removal_reasons(store: Store) -> ReasonsReader:
     """A function that looks the reasons up; every call reads the decisions once.
 
     It raises BadInput when a row is not in the store and the store's key is not available, because the key is needed

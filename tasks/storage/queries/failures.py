@@ -22,10 +22,10 @@ from tasks.storage.queries.signals import StoredImages, latest_values
 from tasks.storage.reviews import latest, reviews_of
 from tasks.storage.tables import Store
 
-RIGHT, WRONG, REFUSED, UNKNOWN = "O", "X", "R", "?"
+RIGHT, WRONG, REFUSED, UNKNOWN_MARK = "O", "X", "R", "?"
 """Marks of answers. One that only a judge proposes ends in `PROPOSED`."""
 PROPOSED = "*"
-MARKS = (WRONG, WRONG + PROPOSED, REFUSED, UNKNOWN, RIGHT + PROPOSED, RIGHT)
+FAILURE_MARKS = (WRONG, WRONG + PROPOSED, REFUSED, UNKNOWN_MARK, RIGHT + PROPOSED, RIGHT)
 """Every mark, the worst first."""
 BY_PEOPLE, BY_VOTES, BY_REFUSAL = "people", "votes", "refusal"
 """Whose word a mark is, besides a judge's: people who reviewed the answer, all who voted, the measured refusal."""
@@ -119,7 +119,7 @@ class CaseAnswer:
 
     @property
     def mark(self) -> str:
-        """The mark in VisionArena Table 6, one of `MARKS`. It is right only if a person or a judge says so."""
+        """The mark in VisionArena Table 6, one of `FAILURE_MARKS`. It is right only if a person or a judge says so."""
         return self._mark_and_by()[0]
 
     @property
@@ -133,12 +133,12 @@ class CaseAnswer:
         if self.refused:
             return REFUSED, BY_REFUSAL
         if self.people is not None:
-            return (WRONG, BY_PEOPLE) if self.people == AnswerTruth.WRONG else (UNKNOWN, None)
+            return (WRONG, BY_PEOPLE) if self.people == AnswerTruth.WRONG else (UNKNOWN_MARK, None)
         if self.votes and self.both_bad == self.votes:
             return WRONG, BY_VOTES
         marks = {AnswerTruth.RIGHT: RIGHT, AnswerTruth.WRONG: WRONG}
         mark = marks.get(AnswerTruth(self.proposed)) if self.proposed else None
-        return (mark + PROPOSED, self.judge) if mark else (UNKNOWN, None)
+        return (mark + PROPOSED, self.judge) if mark else (UNKNOWN_MARK, None)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def failure_tables(store: Store) -> dict[str, pl.DataFrame]:
 
 def _counted(marks: pl.DataFrame) -> pl.DataFrame:
     """model, how many of its answers have each mark, and how many of these are by people, votes, refusal or a judge."""
-    counts = [(pl.col("mark") == mark).sum().alias(mark) for mark in MARKS]
+    counts = [(pl.col("mark") == mark).sum().alias(mark) for mark in FAILURE_MARKS]
     judged = ~pl.col("by").is_in([BY_PEOPLE, BY_VOTES, BY_REFUSAL])
     by = {f"by_{name}": (pl.col("by") == name).sum() for name in (BY_PEOPLE, BY_VOTES, BY_REFUSAL)}
     return marks.group_by("model").agg(*counts, **by, by_judge=judged.sum()).sort("model")
@@ -348,7 +348,7 @@ _MARK_COLUMNS = {
 def hard_prompts(store: Store) -> pl.DataFrame:
     """Marks of every model at the drawn failures (VisionArena Table 6) and whose word they are.
 
-    Columns: question_id, failure_type, model, votes, mark (of `MARKS`), by. `CaseAnswer` says what each mark means.
+    Columns: question_id, failure_type, model, votes, mark (of `FAILURE_MARKS`), by. `CaseAnswer` says what marks mean.
     """
     # a row is one answer to one case
     rows = [

@@ -5,18 +5,18 @@ from typing import Any
 
 REPEATED_CHARACTERS_MIN = 4
 """Shorter values are masked only where they were found."""
-Span = Mapping[str, Any]
+FoundSpan = Mapping[str, Any]
 """`start`, `end` and `type` of a stretch of a text."""
 
 
-def with_repeats(said: Sequence[tuple[str, Sequence[Span] | None]]) -> list[list[Span] | None]:
+def with_repeats(said: Sequence[tuple[str, Sequence[FoundSpan] | None]]) -> list[list[FoundSpan] | None]:
     """The spans of texts that belong together, with every other place where a found value stands as a word."""
     values = {text[span["start"] : span["end"]].strip(): span["type"] for text, spans in said for span in spans or ()}
     values = {value: kind for value, kind in values.items() if len(value) >= REPEATED_CHARACTERS_MIN}
     return [None if spans is None else [*spans, *_repeats(text, values)] for text, spans in said]
 
 
-def _repeats(text: str, values: Mapping[str, str]) -> Iterator[Span]:
+def _repeats(text: str, values: Mapping[str, str]) -> Iterator[FoundSpan]:
     r"""Where values stand as words: `(?<!\w)value(?!\w)`. Compiling that for each takes longer than the search."""
     for value, kind in values.items():
         start = text.find(value)

@@ -16,7 +16,7 @@ from schemas.errors import BadInput
 from schemas.signals import Moderation
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, Admission, KnownImage, Refused
 from tasks.arena.settings import ArenaSettings
-from tasks.arena.uploads import KEPT_SECONDS, Examples, Uploads
+from tasks.arena.uploads import UPLOAD_KEPT_SECONDS, Examples, Uploads
 from tasks.arena.words import page_words
 from tasks.images.served import as_served, served_name
 from tasks.ingest.image_files import logged_name
@@ -238,7 +238,7 @@ def test_uploads_are_their_owners_and_wait_for_the_message_that_is_taken(admissi
     for names in ([mine], ["never"], ["/etc/passwd"]):
         with pytest.raises(Refused, match=UNREADABLE[:20]):
             uploads.collect(names, "me")
-    now[0] = KEPT_SECONDS
+    now[0] = UPLOAD_KEPT_SECONDS
     uploads.purge()
     assert uploads.content(again, "me") is None and uploads._bytes == 0
 

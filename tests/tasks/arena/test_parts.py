@@ -29,7 +29,7 @@ from tasks.arena.entrance import Visitors, key_of
 from tasks.arena.logs import Cast, cast_in
 from tasks.arena.markdown import html_of
 from tasks.arena.models_file import check_arena_keys, read_arena_models
-from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
+from tasks.arena.names import HIDDEN_NAME, holds_name, names_of, without_names
 from tasks.arena.pool import FIRST_SECONDS, Pool, Sampling, draw_pair, for_prompt, read_plan
 from tasks.arena.words import page_words
 from tasks.review_queue import DrawnQueue, ReviewQueue
@@ -180,21 +180,24 @@ NAMED = [
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("I am Meridian Omni-2!", f"I am {HIDDEN}!"),
-        ("I am MERIDIAN-OMNI-2.", f"I am {HIDDEN}."),
+        ("I am Meridian Omni-2!", f"I am {HIDDEN_NAME}!"),
+        ("I am MERIDIAN-OMNI-2.", f"I am {HIDDEN_NAME}."),
         ("the meridian of Greenwich", "the meridian of Greenwich"),
-        ("I am llama-3-70b-instruct, not Llama 3.", f"I am {HIDDEN}, not {HIDDEN}."),
-        ("No, o1 and OAK 3 8B and meta-lab/Oak-3-8B", f"No, {HIDDEN} and {HIDDEN} and {HIDDEN}"),
+        ("I am llama-3-70b-instruct, not Llama 3.", f"I am {HIDDEN_NAME}, not {HIDDEN_NAME}."),
+        ("No, o1 and OAK 3 8B and meta-lab/Oak-3-8B", f"No, {HIDDEN_NAME} and {HIDDEN_NAME} and {HIDDEN_NAME}"),
         ("the command rm -rf, a command. R, O(1), to 1", "the command rm -rf, a command. R, O(1), to 1"),
-        ("meridian&#45;omni-**2**, \u2011 command\u2011r", f"{HIDDEN}**, \u2011 {HIDDEN}"),
-        ("me\u200bridian\\-omni\u00ad2 \uff43\uff4fmmand-r &amp; 1 &lt; 2", f"{HIDDEN} {HIDDEN} &amp; 1 &lt; 2"),
-        ("我是willow模型 wil<b>low</b> willows", f"我是{HIDDEN}模型 {HIDDEN}</b> willows"),
+        ("meridian&#45;omni-**2**, \u2011 command\u2011r", f"{HIDDEN_NAME}**, \u2011 {HIDDEN_NAME}"),
+        (
+            "me\u200bridian\\-omni\u00ad2 \uff43\uff4fmmand-r &amp; 1 &lt; 2",
+            f"{HIDDEN_NAME} {HIDDEN_NAME} &amp; 1 &lt; 2",
+        ),
+        ("我是willow模型 wil<b>low</b> willows", f"我是{HIDDEN_NAME}模型 {HIDDEN_NAME}</b> willows"),
     ],
 )
 def test_names_are_hidden_however_they_are_written_also_while_they_come(said, shown):
     names = names_of(NAMED)
     assert without_names(said, names, True) == shown
-    assert holds_name(said, names) == (HIDDEN in shown), "the log says so of the same texts"
+    assert holds_name(said, names) == (HIDDEN_NAME in shown), "the log says so of the same texts"
     for length in range(len(said)):
         coming = without_names(said[:length], names, False)
         assert shown.startswith(coming), coming

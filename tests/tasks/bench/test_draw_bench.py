@@ -306,7 +306,7 @@ def test_no_table_of_texts_is_read_at_once_and_how_many_rows_are_decides_nothing
     assert first[0] and first[3]
     monkeypatch.setattr(Store, "read", some)
     monkeypatch.setattr(Store, "read_slices", lambda self, table, columns=None, *_: slices(self, table, columns, 2))
-    monkeypatch.setattr("tasks.bench.contamination.prompt_index.PIECE_BYTES", 100)
+    monkeypatch.setattr("tasks.bench.contamination.prompt_index.INDEXED_BYTES", 100)
     assert drawn() == first
 
 

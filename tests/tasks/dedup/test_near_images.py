@@ -76,7 +76,7 @@ def test_correlation_of_pixels(one, other, correlation):
 
 
 def test_correlations_are_numpys(monkeypatch):
-    monkeypatch.setattr("tasks.dedup.near_images.PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.dedup.near_images.COSINES_AT_ONCE", 7)
     pixels = np.random.default_rng(0).integers(0, 256, (10, 1024), dtype=np.uint8)
     i, j = np.triu_indices(10, 1)
     assert np.allclose(grey_correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.items.conversation import Conversation
 from schemas.policy import HotPromptRule
 from tasks.dedup import near_prompts
-from tasks.dedup.near_prompts import PERMUTATIONS, RECALL_MIN, _bands, near_texts
+from tasks.dedup.near_prompts import CANDIDATE_RECALL_MIN, PERMUTATIONS, _bands, near_texts
 from tasks.dedup.repeats import hot_battles
 from tasks.storage.content_id import number_of
 from tasks.storage.queries.explain import explain_item
@@ -80,7 +80,7 @@ def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min, monkeypatch):
 @pytest.mark.parametrize("jaccard_min", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 def test_a_pair_at_the_limit_is_a_candidate_with_high_probability(jaccard_min):
     bands = _bands(jaccard_min)
-    assert 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= RECALL_MIN
+    assert 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= CANDIDATE_RECALL_MIN
     assert PERMUTATIONS % bands == 0
 
 

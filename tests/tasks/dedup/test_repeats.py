@@ -205,7 +205,7 @@ def _vectors(count: int, seed: int, dimension: int = 24) -> np.ndarray:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    for name, value in {"SIDE": 7, "SURE_AT_ONCE": 5}.items():
+    for name, value in {"PRODUCT_SIDE": 7, "SURE_AT_ONCE": 5}.items():
         monkeypatch.setattr(near_images, name, value)
 
 

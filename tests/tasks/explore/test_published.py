@@ -6,7 +6,7 @@ import json
 import pytest
 
 from flows.products import problems_of
-from tasks.release.build import LIST
+from tasks.release.build import FILE_LIST
 from tasks.release.fetched import read_manifest
 from tests.places import contents
 from tests.tasks.publish.conftest import REPO, made, release, store, waited  # noqa: F401 - fixtures
@@ -34,8 +34,8 @@ def test_the_explorer_is_in_the_versions_commit_and_goes_with_it(hub, curate, pu
     site = _site(hub.files(REPO, "1.0.0"))
     assert contents(release) == before
     assert f"explorer/: {len(site)} files; open explorer/index.html" in out
-    assert {"explorer/index.html", "explorer/topics.html", LIST} <= site.keys()
-    assert set(json.loads(site[LIST])["files"]) == site.keys() - {LIST}
+    assert {"explorer/index.html", "explorer/topics.html", FILE_LIST} <= site.keys()
+    assert set(json.loads(site[FILE_LIST])["files"]) == site.keys() - {FILE_LIST}
     code, _, err = published()
     assert (code, "has version 1.0.0 already" in err) == (2, True)
     assert published("1.1.0", "--preview", "--with-explorer")[0] == 0
@@ -55,7 +55,7 @@ def test_a_downloaded_version_is_verified_with_its_explorer(hub, published, tmp_
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_bytes(content)
     assert problems_of(copy) == []
-    assert read_manifest(copy).files.keys().isdisjoint(json.loads((copy / LIST).read_text())["files"])
+    assert read_manifest(copy).files.keys().isdisjoint(json.loads((copy / FILE_LIST).read_text())["files"])
     page = copy / "explorer" / "index.html"
     page.write_bytes(page.read_bytes() + b"<script>")
     (copy / "explorer" / "more.html").write_text("more")
@@ -65,10 +65,10 @@ def test_a_downloaded_version_is_verified_with_its_explorer(hub, published, tmp_
         "explorer/index.html: changed since it was made",
         "explorer/more.html: not in explorer/files.json",
     ]
-    listed = json.loads((copy / LIST).read_text())
-    (copy / LIST).write_text(json.dumps(listed | {"manifest_sha256": "0" * 64}))
+    listed = json.loads((copy / FILE_LIST).read_text())
+    (copy / FILE_LIST).write_text(json.dumps(listed | {"manifest_sha256": "0" * 64}))
     assert problems_of(copy)[0] == "explorer/files.json: the explorer of another release"
-    (copy / LIST).unlink()
+    (copy / FILE_LIST).unlink()
     assert "explorer/files.json: cannot be read" in problems_of(copy)[0]
 
 

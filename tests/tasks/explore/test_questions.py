@@ -14,7 +14,7 @@ from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
 from schemas.upkeep import Audited
 from tasks.explore.answer_files import write_answer
-from tasks.explore.asked_store import LEFT_OUT, NOT_OFFERED, AskedStore, Treatment, treatment
+from tasks.explore.asked_store import LEFT_OUT_TEXT, NOT_OFFERED, AskedStore, Treatment, treatment
 from tasks.explore.questions import OfAskedRelease, OfAskedStore, Questions
 from tasks.export.destination import exports
 from tasks.storage.content_id import text_id
@@ -167,7 +167,7 @@ def test_a_column_that_nobody_named_is_left_out():
 
 
 def test_left_out_is_said(questions):
-    assert {row["evidence"] for row in rows_of(questions, "SELECT evidence FROM rejects")} == {LEFT_OUT}
+    assert {row["evidence"] for row in rows_of(questions, "SELECT evidence FROM rejects")} == {LEFT_OUT_TEXT}
 
 
 @pytest.mark.parametrize(

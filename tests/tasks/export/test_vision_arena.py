@@ -12,7 +12,14 @@ from datasets import List, get_dataset_config_names, load_dataset
 
 from flows.commands import main
 from schemas.publication import Compat
-from tasks.export.compat import FEATURES, export_beside, export_vision_arena, judge_name, published_row, user_number
+from tasks.export.compat import (
+    PUBLISHED_FEATURES,
+    export_beside,
+    export_vision_arena,
+    judge_name,
+    published_row,
+    user_number,
+)
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases
@@ -111,7 +118,7 @@ def test_battles_on_example_images_are_left_out_as_there_and_chats_on_them_stay(
 def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_ins(exported, release):
     told = (release / "README.md").read_text(encoding="utf-8")
     kept = [told[told.index(f"## {title}") :].split("\n\n")[1] for title in ("What was removed", "Licence", "Removal")]
-    for folder in (exported, *(exported / config for config in FEATURES)):
+    for folder in (exported, *(exported / config for config in PUBLISHED_FEATURES)):
         card = (folder / "README.md").read_text(encoding="utf-8")
         assert all(text.strip() in card for text in kept)
         assert "> **Built with embedded stand-ins**" in card

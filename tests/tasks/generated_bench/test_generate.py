@@ -24,7 +24,7 @@ from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.making import begin_bench
 from tasks.generated_bench.questions import ASPECT_NOT_SHOWN, elements_asked, question_problem
 from tasks.generated_bench.steps import draw_images, write_texts
-from tasks.generated_bench.wordings import LETTERS
+from tasks.generated_bench.wordings import ALPHABET
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
@@ -115,7 +115,7 @@ def test_items_become_conversations_of_one_question_with_their_image(settings, m
 
 def test_a_question_asks_for_what_its_level_says_and_the_image_shows(made):
     checks = {each.description.description_id: each.description.checks for each in made.progress}
-    said = {item.item_id: f"{item.question} {item.options[LETTERS.index(item.key)]}" for item in made.items}
+    said = {item.item_id: f"{item.question} {item.options[ALPHABET.index(item.key)]}" for item in made.items}
     asked = {item.item_id: elements_asked(said[item.item_id], checks[item.description_id]) for item in made.items}
     limits = {name: range(level.asked_min, level.asked_max + 1) for name, level in levels().items()}
     assert {item.level for item in made.items} == {"easy", "medium", "hard"}

@@ -13,11 +13,11 @@ import pytest
 from schemas.benches.generated import GeneratedAspect
 from schemas.errors import BadInput
 from schemas.settings import GenerateSettings
-from tasks.drawing.scene import KINDS, PLACES, plural, scene_in
+from tasks.drawing.scene import PLACES, THING_KINDS, plural, scene_in
 from tasks.generated_bench.aspects import check_author, levels, load_capability
 from tasks.generated_bench.bench_state import read_bench
 from tasks.generated_bench.questions import ASPECT_NOT_SHOWN, elements_asked
-from tasks.generated_bench.wordings import LETTERS, words_of
+from tasks.generated_bench.wordings import ALPHABET, words_of
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
 from tasks.providers.embedded.scenes.author import SceneAuthor
 from tasks.providers.embedded.scenes.pictures import FAULTS, ScenePictures
@@ -43,7 +43,7 @@ FACTS = (
     "furthest to the left", "furthest to the right", "highest up", "lowest down", "to the left of", "to the right of",
     "above", "below",
     "seen from", "which side", "the most", "the fewest", "which setting", "which time", "scene set",
-    *sorted(PLACES, key=len, reverse=True), *map(plural, KINDS),
+    *sorted(PLACES, key=len, reverse=True), *map(plural, THING_KINDS),
 )  # fmt: skip
 """What one has to look for, each one step."""
 GRID = dict(enumerate(PLACES))
@@ -208,7 +208,7 @@ def test_items_are_right_by_the_images_as_they_were_drawn_faults_and_all(capabil
         order = f"{settings.seed} {item.description_id} {progress.images[-1].attempt}"
         fault, shown = pictures.planted(scene_in(progress.description.description), order)
         planted += fault is not None
-        key = item.options[LETTERS.index(item.key)]
+        key = item.options[ALPHABET.index(item.key)]
         assert subject(item.question) == item.general
         assert [words_of(answer) for answer in truth(shown, item.question)] == [words_of(key)], (fault, item.question)
     assert planted >= 3 and len(made.items) >= 40

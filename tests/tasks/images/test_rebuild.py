@@ -270,7 +270,7 @@ def test_the_process_can_open_no_file_socket_or_process(process):
     assert process.recoded(CONTENT).coded.startswith(b"\xff\xd8")
     for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
         assert resource.prlimit(pid, limit) == (0, 0)
-    assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == coefficients.BYTES_MAX
+    assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == coefficients.ADDRESS_SPACE_BYTES
 
 
 def test_the_process_ends_with_the_one_that_started_it(process):

@@ -142,7 +142,7 @@ def test_flags_are_found_in_logs_of_every_size_and_packing(tmp_path, megabytes, 
 
 
 def test_flags_are_found_whatever_the_pieces_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(read_new, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(read_new, "LINES_BYTES", 1000)
     write(tmp_path / "logs", DAY, *flagged_lines(), chat("good"))
     store = ingested(tmp_path / "logs", tmp_path / "store", workers=2)
     assert set(rejected(store).values()) == {"csam_flagged"}

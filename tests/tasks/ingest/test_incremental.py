@@ -193,13 +193,13 @@ def _rows(store, table):
 def cut_small(monkeypatch, count: int) -> None:
     """Pieces and parts of about `count` bytes."""
     for module in (read_logs, read_new):
-        monkeypatch.setattr(module, "PIECE_BYTES", count)
-        monkeypatch.setattr(module, "PART_BYTES", count)
+        monkeypatch.setattr(module, "LINES_BYTES", count)
+        monkeypatch.setattr(module, "LOG_PART_BYTES", count)
 
 
 @pytest.mark.parametrize("conversations", [3, 11])
 def test_parts_of_any_size_hold_the_same_conversations(logs, whole, tmp_path, monkeypatch, conversations):
-    monkeypatch.setattr(assemble, "ROWS_A_PART", conversations)
+    monkeypatch.setattr(assemble, "CONVERSATIONS_A_PART", conversations)
     cut = ingested(logs, tmp_path / "cut")
     assert same(whole, cut)
     assert cut.read("conversations").equals(whole.read("conversations"))
@@ -208,7 +208,7 @@ def test_parts_of_any_size_hold_the_same_conversations(logs, whole, tmp_path, mo
 
 @pytest.mark.parametrize("sightings", [1, 7, 100])
 def test_sightings_assembled_a_few_at_a_time_make_the_same(logs, whole, tmp_path, monkeypatch, sightings):
-    monkeypatch.setattr(assemble, "ROWS_AT_ONCE", sightings)
+    monkeypatch.setattr(assemble, "SIGHTINGS_AT_ONCE", sightings)
     few = ingested(logs, tmp_path / "few")
     assert [few.parts(table) for table in COMPARED[:3]] == [whole.parts(table) for table in COMPARED[:3]]
 
@@ -222,7 +222,7 @@ def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, whole, tmp_pat
 def test_other_processes_and_threads_make_the_same(logs, whole, tmp_path, monkeypatch):
     cut_small(monkeypatch, 20_000)
     monkeypatch.setattr(read_new, "BATCHES_ALONE", 1)
-    monkeypatch.setattr(assemble, "ROWS_A_PART", 50)
+    monkeypatch.setattr(assemble, "CONVERSATIONS_A_PART", 50)
     shared = ingested(logs, tmp_path / "shared", workers=2)
     assert same(whole, shared)
     assert len(shared.parts("sightings")) > 2

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import LogsHeld
-from schemas.items.reject import REQUESTS
+from schemas.items.reject import REQUESTS_FILE
 from schemas.settings import Settings
 from tasks.ingest.shrunk import require_whole, shrunk_files
 from tasks.storage.tables import Store
@@ -183,7 +183,7 @@ def test_lines_that_a_takedown_named_may_go_and_others_may_not(logs, tmp_path):
     lines = lines_of(file)
     put(logs / file, lines)
     store = ingested(logs, tmp_path / "store")
-    (logs / REQUESTS).write_text(f"{conv_id('20b')}\n")
+    (logs / REQUESTS_FILE).write_text(f"{conv_id('20b')}\n")
     apply_requests.fn(Settings(store=store.root, logs=str(logs)))
     put(logs / file, lines[:3] + lines[4:])
     require_whole(store := ingested(logs, tmp_path / "store"))

@@ -9,7 +9,7 @@ from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.run import Prices
 from tasks.judging.estimate import estimate_evaluation, estimate_judging
-from tasks.judging.protocols import VISIT, AnswerPair, protocol
+from tasks.judging.protocols import VISIT_PROTOCOLS, AnswerPair, protocol
 from tasks.judging.questions import bench_of_release, bench_of_store
 from tasks.runtime.budget import load_prices
 from tasks.storage.tables import Store
@@ -93,7 +93,7 @@ def test_700_battles_of_800_tokens_in_and_250_out_cost_50_to_70_dollars_at_the_p
     both = [AnswerPair(row, "What?", *answers, captions=["A cup."]) for answers in ("xy", "yx")]
     store = Store.open(str(tmp_path / "store"))
     (tmp_path / "prices.yaml").write_text(PRICES)
-    prices, how = load_prices(str(tmp_path / "prices.yaml")), protocol(VISIT[0])
+    prices, how = load_prices(str(tmp_path / "prices.yaml")), protocol(VISIT_PROTOCOLS[0])
     found = estimate_judging(store, both * 700, judge, how, prices, lambda text: 800)
     assert [(row.mode, row.calls, round(row.usd, 2)) for row in found] == [
         ("one by one", 1400, 54.6),

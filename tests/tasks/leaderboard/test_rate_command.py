@@ -11,7 +11,7 @@ from schemas.policy import Policy, Rename
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
-from tasks.leaderboard.rating_tables import TABLES
+from tasks.leaderboard.rating_tables import RATING_TABLES
 from tasks.leaderboard.steps import rate_models, rated_battles
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS, battle, decision, measure_clean, sides, store_with
@@ -68,7 +68,7 @@ def test_a_name_cannot_steer_a_terminal_and_what_would_mislead_is_said_on_stderr
         assert code == 0 and "red" in out and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out + err)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", RATING_TABLES)
 def test_every_table_prints_as_json_and_for_people(curate, table, name):
     code, out, _ = curate(table, "--table", name, "--json", "--bootstraps", "5")
     assert code == 0 and (rows(out) or name in ("outlier_judges", "best_of", "suspects"))
@@ -254,8 +254,8 @@ def test_kept_battles_are_rated_with_what_is_known_of_them_into_every_table(stor
     assert battles["is_preset"].to_list() == [True] + [False] * 5
     report = rated(store)
     assert report.counts["battles"] == 6
-    written = {name: store.read(name) for name in STORED if name in TABLES}
-    assert set(written) == set(TABLES) - {"style_control", "pair_cards", "plan"}
+    written = {name: store.read(name) for name in STORED if name in RATING_TABLES}
+    assert set(written) == set(RATING_TABLES) - {"style_control", "pair_cards", "plan"}
     empty = ("outlier_judges", "best_of", "suspects")
     assert all(frame.height for name, frame in written.items() if name not in empty)
 

@@ -5,7 +5,7 @@ import yaml
 
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, policy_hash
-from tasks.policy import SHIPPED
+from tasks.policy import SHIPPED_POLICIES
 from tasks.policy.policy_file import load_policy
 
 RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
@@ -53,7 +53,7 @@ def test_rules_about_votes_are_in_the_hash_and_need_the_voters_and_days_of_relea
     assert "must be at least 1" in _refused(tmp_path, voted({"pair_votes_max": 0}))
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", SHIPPED_POLICIES)
 def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     policy = load_policy(name)
     assert policy.name == name

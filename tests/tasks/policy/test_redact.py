@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.images.decode import DecodedImage, open_image
 from tasks.images.rebuild import is_pixels_alone
-from tasks.policy.redact import BLOCK, fill_boxes, grown
+from tasks.policy.redact import JPEG_BLOCK, fill_boxes, grown
 from tasks.policy.redact_text import Placeholders, Span, moved, plain_form, redact_text, values_of
 from tasks.storage.content_id import image_id, text_id
 from tests.builders import battle, drawn_image, gathered_rows, sides
@@ -123,8 +123,8 @@ def test_a_box_grows_by_its_margin_to_whole_blocks_and_stays_inside(box, width, 
     ):
         assert 0 <= low <= limit and 0 <= high_edge <= limit
         assert low <= max(0, first - margin) and high_edge >= min(limit, first + length + margin)
-        assert low % BLOCK == 0 or low == limit
-        assert high_edge % BLOCK == 0 or high_edge == limit
+        assert low % JPEG_BLOCK == 0 or low == limit
+        assert high_edge % JPEG_BLOCK == 0 or high_edge == limit
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])

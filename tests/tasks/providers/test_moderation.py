@@ -14,11 +14,11 @@ from tasks.runtime.budget import ledger, start_ledger
 pytest.importorskip("openai", reason="production extra")
 
 from tasks.providers.production.openai.moderation import (
-    CATEGORIES,
-    DEFAULT_MODEL,
-    MODEL,
+    MODERATION_CATEGORIES,
+    MODERATION_DEFAULT_MODEL,
+    MODERATION_MODEL_VARIABLE,
+    MODERATION_SERVICE,
     PIECES_MAX,
-    SERVICE,
     OpenAiImageModeration,
     OpenAiModeration,
 )
@@ -49,7 +49,9 @@ def test_scores_and_flags_are_the_fact_every_text_has_its_own_and_a_blank_one_is
     (said,) = moderate(["bad"], reply(answer(result(violence=0.9, hate=0.4))))
     assert said.flagged_probability == 0.9
     assert said.flagged_categories == ["violence"]
-    assert {each.category: each.score for each in said.category_scores} == dict.fromkeys(CATEGORIES, 0.01) | {
+    assert {each.category: each.score for each in said.category_scores} == dict.fromkeys(
+        MODERATION_CATEGORIES, 0.01
+    ) | {
         "violence": 0.9,
         "hate": 0.4,
     }
@@ -62,7 +64,7 @@ def test_every_text_gets_its_own_answer_in_order(moderate, reply, http_server):
     texts = [f"{'bad' if number % 3 else 'fine'} {number}" for number in range(50)]
     said = moderate(texts, reply(judged))
     assert [each.flagged_categories for each in said] == [["violence"] if "bad" in text else [] for text in texts]
-    assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
+    assert {request["model"] for request in http_server.requests} == {MODERATION_DEFAULT_MODEL}
     assert max(len(request["input"]) for request in http_server.requests) == PIECES_MAX
 
 
@@ -84,10 +86,10 @@ GARBAGE = {
     "too many results": answer(result(), result()),
     "a list": [],
     "a category is missing": answer({"flagged": False, "categories": {"hate": False}, "category_scores": {"hate": 0}}),
-    "a score is no number": answer(result() | {"category_scores": dict.fromkeys(CATEGORIES, "0.1")}),
-    "a score above 1": answer(result() | {"category_scores": dict.fromkeys(CATEGORIES, 1.1)}),
-    "a score is NaN": answer(result() | {"category_scores": dict.fromkeys(CATEGORIES, float("nan"))}),
-    "a score is null": answer(result() | {"category_scores": dict.fromkeys(CATEGORIES)}),
+    "a score is no number": answer(result() | {"category_scores": dict.fromkeys(MODERATION_CATEGORIES, "0.1")}),
+    "a score above 1": answer(result() | {"category_scores": dict.fromkeys(MODERATION_CATEGORIES, 1.1)}),
+    "a score is NaN": answer(result() | {"category_scores": dict.fromkeys(MODERATION_CATEGORIES, float("nan"))}),
+    "a score is null": answer(result() | {"category_scores": dict.fromkeys(MODERATION_CATEGORIES)}),
     "flagged for nothing": answer(result() | {"flagged": True}),
     "flagged in part only": answer(result(violence=0.9) | {"flagged": False}),
 }
@@ -127,12 +129,12 @@ def test_a_text_that_the_service_rejects_holds_back_no_other_and_one_lost_piece_
 
 def test_what_was_sent_is_on_the_bill_and_costs_nothing(moderate, reply):
     moderate(["one", "two"], reply(judged))
-    use = ledger().use()[SERVICE]
+    use = ledger().use()[MODERATION_SERVICE]
     assert (use.calls, use.units, use.usd, use.usd_unconfirmed) == (1, 2, 0, 0)
 
 
 def test_the_version_names_the_model_and_a_missing_key_is_named(moderate, monkeypatch):
-    monkeypatch.setenv(MODEL, "omni-7")
+    monkeypatch.setenv(MODERATION_MODEL_VARIABLE, "omni-7")
     assert "omni-7" in OpenAiModeration().version
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(MissingProvider, match="OPENAI_API_KEY"):
@@ -177,7 +179,7 @@ def test_every_image_is_asked_about_alone_and_answered_in_order(moderate_images,
     said = moderate_images(images, reply(by_width))
     assert [each.flagged_categories for each in said] == [["violence"] if p.width > 100 else [] for p in images]
     assert len(http_server.requests) == len(images)
-    assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
+    assert {request["model"] for request in http_server.requests} == {MODERATION_DEFAULT_MODEL}
 
 
 UNSEEN = of_image() | {"category_applied_input_types": {"violence": ["text"]}}
@@ -210,7 +212,7 @@ def test_one_failing_image_holds_back_no_other(moderate_images, reply, drawn_ima
 
 def test_what_was_sent_is_on_the_bill(moderate_images, reply, drawn_image):
     moderate_images([drawn_image(1), drawn_image(2)], reply(answer(of_image())))
-    use = ledger().use()[SERVICE]
+    use = ledger().use()[MODERATION_SERVICE]
     assert (use.calls, use.units, use.usd) == (2, 2, 0)
 
 

@@ -55,9 +55,9 @@ def test_vectors_are_unit_vectors_and_those_of_the_plain_loop(clip, images, plai
 
 
 def test_a_vector_does_not_depend_on_its_batch_thread_or_device(clip):
-    from tasks.providers.production.local.openclip import BATCH
+    from tasks.providers.production.local.openclip import CLIP_BATCH
 
-    embedder, many = clip(DEVICES="cpu,cpu,cpu"), [drawn_image(seed) for seed in range(BATCH + 6)]
+    embedder, many = clip(DEVICES="cpu,cpu,cpu"), [drawn_image(seed) for seed in range(CLIP_BATCH + 6)]
     together = embedder.embed_images(many)
     with ThreadPoolExecutor(4) as pool:
         alone = list(pool.map(lambda one: embedder.embed_images([one])[0], many[:8]))

@@ -14,7 +14,7 @@ import pytest
 
 from schemas.errors import CurateError
 from tasks.providers import PROVIDERS, Providers
-from tasks.providers.capabilities import PROTOCOLS
+from tasks.providers.capabilities import CAPABILITY_TYPES
 from tasks.providers.cost import ItemSize, expected_use
 from tasks.signals.registry import signal_of
 from tests.builders import conversation, store_with
@@ -139,7 +139,7 @@ def test_the_example_of_costs_counts_prompts_texts_and_images():
 
 
 def test_every_capability_has_a_protocol_and_a_line_of_the_page():
-    assert set(PROTOCOLS) == set(PROVIDERS)
+    assert set(CAPABILITY_TYPES) == set(PROVIDERS)
     table = (ROOT / "docs" / "models.md").read_text("utf-8")
     for capability, among in PROVIDERS.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| {capability} |"))

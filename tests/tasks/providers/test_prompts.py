@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tasks.prompts
 from schemas.tags import TAGS, Criteria
-from tasks.judging.protocols import PROTOCOLS, VISIT, VOTE, protocol
+from tasks.judging.protocols import PROTOCOLS, VISIT_PROTOCOLS, VOTE, protocol
 from tasks.prompts import (
     criteria_prompt,
     load_prompt,
@@ -63,7 +63,7 @@ def _versions(monkeypatch):
     uses = ["criteria", "taxonomy", "failure_types", "topic_names", "author", "viewer", "moderation", "categories"]
     made = {use: Providers({use: vendors.get(use, "openai")})[use].version for use in uses}
     made |= {tag: tags_prompt(tag, (tag,)).version for tag in TAGS}
-    made |= {name: protocol(name).version for name in (*PROTOCOLS, *VISIT, VOTE)}
+    made |= {name: protocol(name).version for name in (*PROTOCOLS, *VISIT_PROTOCOLS, VOTE)}
     return made | {name: load_prompt(name).version for name in (_CAPTION, _REFERENCE)}
 
 

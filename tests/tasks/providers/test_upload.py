@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.images.decode import open_image
 from tasks.providers.embedded.texts import windows
-from tasks.providers.upload import BYTES_MAX, for_upload
+from tasks.providers.upload import STORED_BYTES_MAX, for_upload
 
 
 def opened(image, file_format="PNG"):
@@ -24,7 +24,7 @@ def test_images_are_sent_as_we_see_them_as_stored_if_small_else_shrunk_or_as_jpe
     sent = for_upload(small)
     assert (sent.content, sent.mime_type, sent.width, sent.height) == (small.encoded, "image/png", 96, 64)
     heavy = noise(0)
-    assert len(heavy.encoded) > BYTES_MAX
+    assert len(heavy.encoded) > STORED_BYTES_MAX
     assert for_upload(heavy).mime_type == "image/jpeg"
     layer = PIL.Image.new("RGBA", (64, 64), (0, 0, 0, 0))
     sent = open_image(for_upload(opened(layer)).content)

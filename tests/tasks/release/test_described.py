@@ -13,7 +13,7 @@ from PIL import Image
 
 from flows.products import problems_of
 from schemas.policy import policy_hash
-from schemas.release import CONFIGS, KEYS, Manifest
+from schemas.release import CONFIGS, ROW_KEYS, Manifest
 from schemas.run import Funnel
 from tasks.release.build import CITATION, CROISSANT, DATA
 from tasks.release.citation import citation
@@ -78,7 +78,7 @@ def test_every_shard_has_its_checksum_and_every_column_its_type_and_words(releas
         assert [field["name"] for field in records["field"]] == list(CONFIGS[records["name"]].model_fields)
         assert all(field["description"] for field in records["field"])
         assert all(leaf["dataType"].startswith("sc:") for leaf in _leaves(records["field"]))
-        assert records["key"]["@id"].endswith(f"/{KEYS[records['name']]}")
+        assert records["key"]["@id"].endswith(f"/{ROW_KEYS[records['name']]}")
     of_chat = {field["name"]: field for field in about["recordSet"][0]["field"]}
     assert (of_chat["images"]["dataType"], of_chat["images"]["isArray"]) == ("sc:ImageObject", True)
     assert [of_chat[name]["dataType"] for name in ("num_turns", "tstamp", "is_preset", "model")] == [

@@ -167,7 +167,7 @@ def test_parts_in_any_order_and_number_give_the_same_rows(tmp_path, whole):
 def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(alike, whole, monkeypatch):
     """A block's memory is bounded however long conversations are."""
     ((rows, size_bytes),) = alike.part_sizes("conversations")
-    monkeypatch.setattr(gather, "ROW_BYTES", size_bytes / rows / 4)
+    monkeypatch.setattr(gather, "MEAN_ROW_BYTES", size_bytes / rows / 4)
     assert gather.conversation_weight(alike) == pytest.approx(4)
     blocks = gathered_rows(alike, block_rows=8)
     for config, frame in whole.rows.items():

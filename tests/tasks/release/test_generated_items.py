@@ -18,7 +18,7 @@ from tasks.generated_bench.items import kept_items
 from tasks.generated_bench.results.boards import GENERATED_BOARDS
 from tasks.generated_bench.steps import rate_generated
 from tasks.policy.policy_file import load_policy
-from tasks.release.item_boards import SINCE_LAYOUT
+from tasks.release.item_boards import ITEM_BOARDS_SINCE
 from tasks.release.registered import OpenRelease, board_csv
 from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store, frame_of
@@ -159,7 +159,7 @@ def test_a_release_of_an_earlier_version_which_declares_no_such_tables_stays_who
     card = (own / "README.md").read_text()
     start = card.index(GENERATED_BOARDS.section.title)
     (own / "README.md").write_text(card[:start] + card[card.index("\n## ", start) + 1 :])
-    as_of_layout(own, SINCE_LAYOUT - 1)
+    as_of_layout(own, ITEM_BOARDS_SINCE - 1)
     assert problems_of(own) == []
     add_file(own, "leaderboard/generated/audit.parquet", (release / "leaderboard/generated/audit.parquet").read_bytes())
     assert any("differ from the declared ones" in each for each in problems_of(own))

@@ -21,12 +21,12 @@ from tasks.bench.steps import draw_bench
 from tasks.drawing.canvas import photographs, view
 from tasks.images.decode import DecodedImage, open_image
 from tasks.leaderboard.steps import rate_models
-from tasks.policy.redact import ROUNDS
+from tasks.policy.redact import REDACTION_ROUNDS
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.release.dataset_card import JOINABLE, ROW_FIGURES
 from tasks.release.gather import Gathered
-from tasks.release.shards import LAYOUT
+from tasks.release.shards import RELEASE_LAYOUT
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
@@ -79,7 +79,7 @@ def _decide(settings: Settings, providers: Providers) -> int:
     """`flows/stages.py` without the server; returns the model calls of proving."""
     versions, calls = signal_versions(providers), 0
     find_near_images.fn(settings, versions)
-    for _ in range(ROUNDS):
+    for _ in range(REDACTION_ROUNDS):
         redact_items.fn(settings, versions, item_findings)
         calls += sum(measure_redacted.fn(settings, providers).model_calls.values())
     decide_items.fn(settings, versions, item_findings)
@@ -244,6 +244,6 @@ def test_the_card_of_an_earlier_layout_may_lack_what_was_not_counted_then(releas
     own = Path(shutil.copytree(release, tmp_path / "release"))
     card = (own / "README.md").read_text(encoding="utf-8")
     (own / "README.md").write_text(card.replace(JOINABLE, "What could be joined"), encoding="utf-8")
-    told = {layout: [*section_problems(own, 1, ROW_FIGURES, layout)] for layout in (5, LAYOUT)}
-    about_it = [line for line in told[LAYOUT] if "what a stranger could join" in line]
+    told = {layout: [*section_problems(own, 1, ROW_FIGURES, layout)] for layout in (5, RELEASE_LAYOUT)}
+    about_it = [line for line in told[RELEASE_LAYOUT] if "what a stranger could join" in line]
     assert len(about_it) == 1 and about_it[0] not in told[5]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.release_rows import chat_rows, image_id, image_store
 from schemas.release import CONFIGS
-from tasks.export.compat import FEATURES
+from tasks.export.compat import PUBLISHED_FEATURES
 from tasks.release import shards
 from tasks.release.shards import ReleasedImages, feature_schema, features
 from tasks.storage import tables
@@ -47,7 +47,7 @@ def _row_bytes(rows, sizes):
     """Of rows of chat: images, messages, and something for the rest."""
     shown = [sum(sizes[each] for each in ids) for ids in rows["image_ids"]]
     said = [sum(len(each["content"].encode()) for each in messages) for messages in rows["conversation"]]
-    return [shards.ROW_BYTES + each + texts for each, texts in zip(shown, said, strict=True)]
+    return [shards.PLAIN_ROW_BYTES + each + texts for each, texts in zip(shown, said, strict=True)]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -162,7 +162,7 @@ def test_a_shard_uses_no_word_that_datasets_before_version_4_does_not_know(relea
     assert list(told) == pq.read_schema(shard).names
 
 
-@pytest.mark.parametrize("columns", [features(config) for config in CONFIGS] + list(FEATURES.values()))
+@pytest.mark.parametrize("columns", [features(config) for config in CONFIGS] + list(PUBLISHED_FEATURES.values()))
 def test_todays_datasets_reads_the_same_columns_from_it(columns):
     assert Features.from_arrow_schema(feature_schema(columns)) == columns
 

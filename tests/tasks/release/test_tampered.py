@@ -12,7 +12,7 @@ from flows.products import problems_of
 from schemas.policy import Policy
 from schemas.rating import Rating
 from schemas.release import Manifest
-from tasks.release.certificate.file import CERTIFICATE, PAGE, TITLE
+from tasks.release.certificate.file import CERTIFICATE, CERTIFICATE_TITLE, PAGE
 from tasks.release.checks.boards import RANKS_SINCE, STYLE_SINCE, tables_of
 from tasks.release.core_parts import MAP
 from tasks.release.registered import VOTE_CHECKS, board_csv, write_table
@@ -369,7 +369,7 @@ def test_a_release_of_the_layout_before_votes_were_checked_is_whole_without_the_
     for name in (CERTIFICATE, PAGE):
         (own_release / name).unlink()
     card = own_release / "README.md"
-    before, _, rest = card.read_text("utf-8").partition(TITLE)
+    before, _, rest = card.read_text("utf-8").partition(CERTIFICATE_TITLE)
     card.write_text(before + "## " + rest.partition("\n## ")[2], "utf-8")
     later = shutil.copytree(own_release, own_release.parent / "later")
     as_of_layout(own_release, 6)

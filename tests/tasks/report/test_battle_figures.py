@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tasks.report.battle_figures import SIDES, RefusedBattles, mean_win_rates
+from tasks.report.battle_figures import REFUSED_BY_VALUES, RefusedBattles, mean_win_rates
 from tasks.report.figures import bars
 from tasks.report.page import Part
 
@@ -15,7 +15,7 @@ def test_battles_are_counted_by_whose_answers_decline():
     refused.add("chat", pl.DataFrame({"refused_by": ["model_b"]}))
     (part,) = refused.parts()
     assert part.table.rows() == [("model_a", 1, 0.25), ("model_b", 0, 0.0), ("both", 1, 0.25), ("neither", 2, 0.5)]
-    assert all(side in part.figure.svg for side in SIDES)
+    assert all(side in part.figure.svg for side in REFUSED_BY_VALUES)
 
 
 def test_battles_of_which_nothing_is_known_make_no_figure():

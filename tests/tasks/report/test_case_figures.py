@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tasks.report.case_figures import DrawnAnswer, DrawnCase, drawn_cases
-from tasks.report.page import EDGE, WIDTH, text_width
+from tasks.report.page import COLUMN_WIDTH, EDGE, text_width
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEWM,.!?äéлж"
 
@@ -24,7 +24,7 @@ def test_no_line_is_wider_than_the_figure(seed):
     (axes,) = drawn_cases([case_of(" ".join(words))]).figure.axes
     lines = [text for text in axes.texts if text.get_fontsize() == 9]
     assert len(lines) == 8 + 8 + 12  # most lines of prompt, reference and answer
-    assert all(text.get_position()[0] + text_width(text.get_text()) <= WIDTH - EDGE for text in lines)
+    assert all(text.get_position()[0] + text_width(text.get_text()) <= COLUMN_WIDTH - EDGE for text in lines)
 
 
 @pytest.mark.parametrize(

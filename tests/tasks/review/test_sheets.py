@@ -7,7 +7,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from flows.commands.review.kinds import KINDS, queues_of
+from flows.commands.review.kinds import REVIEW_KINDS, queues_of
 from schemas.items.review import Draws
 from tasks.judging.agreement.choices import is_swapped
 from tasks.judging.battles_queue import item_of
@@ -63,7 +63,7 @@ def take(curate):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", REVIEW_KINDS)
 def test_a_sheet_comes_back_as_verdicts_on_what_was_shown(sheet, take, curate, tmp_path, kind):
     store, rows = sheet(kind, *OPTIONS.get(kind, ()))
     waiting = queues_of([kind], Draws(store=store.root, bench=dict([OPTIONS.get(kind, ("", None))]).get("--bench")))
@@ -72,10 +72,10 @@ def test_a_sheet_comes_back_as_verdicts_on_what_was_shown(sheet, take, curate, t
     assert all((tmp_path / "sheet" / "images" / name).is_file() for row in rows for name in row["images"].split())
     file = filled(rows, tmp_path / "ann.csv", verdict=lambda row: choice[row["queue"]].upper(), reviewer="Ann")
     code, out, err = take(store, kind, file)
-    assert code == 0 and out.startswith(f"{len(rows)} verdicts") and out.endswith(f"; {KINDS[kind].next}\n"), err
+    assert code == 0 and out.startswith(f"{len(rows)} verdicts") and out.endswith(f"; {REVIEW_KINDS[kind].next}\n"), err
     given = reviews_of(store)
     assert sorted(given["verdict"]) == sorted(choice[row["queue"]] for row in rows)
-    assert set(given["queue"]) == {row["queue"] for row in rows} <= {*KINDS[kind].queues}
+    assert set(given["queue"]) == {row["queue"] for row in rows} <= {*REVIEW_KINDS[kind].queues}
     asked = {(item.item_id, item.content_id, item.reasons) for queue in waiting for item in queue.waiting(store)}
     rows = given.select("item_id", "content_id", "reasons").iter_rows()
     assert {(item, content, tuple(reasons)) for item, content, reasons in rows} <= asked

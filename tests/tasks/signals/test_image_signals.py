@@ -19,7 +19,7 @@ from tasks.images.measures import codes_in, image_layout
 from tasks.policy.redact import fill_boxes, grown
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.screening import CONFIDENCE_MIN, CenterFace
+from tasks.providers.embedded.screening import FACE_CONFIDENCE_MIN, CenterFace
 from tasks.signals.registry import image_signals, signal_of
 from tests.builders import drawn_image
 
@@ -159,7 +159,7 @@ def test_boxes_are_strongest_first_and_within_the_image(finder):
     (found,) = finder.find_faces([image])
     confidences = [face.confidence for face in found]
     assert found and confidences == sorted(confidences, reverse=True)
-    assert all(CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
+    assert all(FACE_CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
     assert all(x >= 0 and y >= 0 and x + w <= 900 and y + h <= 600 for x, y, w, h in (face.box for face in found))
 
 

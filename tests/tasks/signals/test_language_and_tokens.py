@@ -14,7 +14,7 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.providers.embedded.texts import FastTextAndCld2
-from tasks.signals.registry import RULES, text_signals
+from tasks.signals.registry import RULES_PROVIDER, text_signals
 from tests.places import DATA, needs_data
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
@@ -124,7 +124,7 @@ PIECES = [
 
 @cache
 def rules():
-    return [signal for signal in text_signals(Providers()).values() if signal.provider == RULES]
+    return [signal for signal in text_signals(Providers()).values() if signal.provider == RULES_PROVIDER]
 
 
 @pytest.mark.parametrize("piece", PIECES)

@@ -10,13 +10,13 @@ from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
 from tasks.signals.paid import Asked, measure_paid
 from tasks.signals.registry import Signal, image_signals, text_signals
-from tasks.signals.run import BATCH, ImageItems, MeasuringObserver, measure_items, measured, missing
+from tasks.signals.run import ITEMS_A_CALL, ImageItems, MeasuringObserver, measure_items, measured, missing
 from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.queries.signals import StoredImages, signal_values
 from tasks.storage.tables import Store
 from tests.builders import NOON, append_rows, drawn_image, image, store_with
 
-TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
+TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * ITEMS_A_CALL + 5)}
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
     signal = language(counting)
     with pytest.raises(KeyboardInterrupt):
         ids = missing(store, signal, TEXTS)
-        measure_items(store, signal, ids, load_until_killed, workers=1, now=NOON, part_items=BATCH)
-    assert len(known(store, signal)) >= BATCH
+        measure_items(store, signal, ids, load_until_killed, workers=1, now=NOON, part_items=ITEMS_A_CALL)
+    assert len(known(store, signal)) >= ITEMS_A_CALL
     left = len(TEXTS) - len(known(store, signal))
     assert measure(store, signal).calls == {"language": left}
 
@@ -134,7 +134,7 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
 
 
 def test_images_measured_while_taken_in_and_later_have_the_same_values(tmp_path, counting):
-    images = [drawn_image(seed) for seed in range(BATCH + 8)]
+    images = [drawn_image(seed) for seed in range(ITEMS_A_CALL + 8)]
     one, other = (store_with(tmp_path / name, images=[image(each) for each in images]) for name in ("one", "other"))
     signals, items = list(image_signals(counting).values()), ImageItems(other, StoredImages(other).part_of)
     append_rows(one, measured(signals, [each.image_id for each in images], images, NOON)[0])

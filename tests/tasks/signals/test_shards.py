@@ -48,8 +48,8 @@ class Elsewhere:
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
     monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
-    monkeypatch.setattr(run, "TEXTS_A_PART", run.BATCH)
-    monkeypatch.setattr(run, "IMAGES_A_PART", run.BATCH)
+    monkeypatch.setattr(run, "TEXTS_A_PART", run.ITEMS_A_CALL)
+    monkeypatch.setattr(run, "IMAGES_A_PART", run.ITEMS_A_CALL)
     monkeypatch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
 
 

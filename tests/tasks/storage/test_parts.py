@@ -58,7 +58,7 @@ def test_of_parts_that_do_not_change_only_the_key_is_read(store, monkeypatch):
 
 
 def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(store, monkeypatch):
-    monkeypatch.setattr("tasks.storage.parts.ROWS", 10)
+    monkeypatch.setattr("tasks.storage.parts.PART_ROWS_MAX", 10)
     before = store.read("rejects")
     store.list_parts("rejects", without_line_two(store))
     assert [store.read_part("rejects", part).height for part in store.parts("rejects")] == [25, 9, 10, 5, 25]

@@ -10,7 +10,7 @@ import pytest
 
 from flows.before_work import check_before_work
 from schemas.errors import BadInput
-from schemas.items.reject import REQUESTS
+from schemas.items.reject import REQUESTS_FILE
 from schemas.publication import Publication
 from schemas.settings import Settings
 from tasks.storage.tables import Store
@@ -34,7 +34,7 @@ def logs(tmp_path):
 
 def ask(logs: Path, *names: str) -> None:
     """What the arena writes when visitors press `Forget my conversation`."""
-    with (logs / REQUESTS).open("a") as file:
+    with (logs / REQUESTS_FILE).open("a") as file:
         file.writelines(f"{conv_id(name)}\n" for name in names)
 
 
@@ -87,7 +87,7 @@ def test_what_is_in_the_store_and_in_releases_goes_and_the_run_says_what_to_do(s
     err = capfd.readouterr().err
     assert f"1 lines, 1 image files\n  {DAY}:1\n  {OWN}.png\n" in err
     (kept,) = (Path(store.root) / "takedown").glob("*.json")
-    assert REQUESTS in kept.read_text() and conv_id("ann") not in kept.read_text()
+    assert REQUESTS_FILE in kept.read_text() and conv_id("ann") not in kept.read_text()
 
 
 UNREADABLE = [b"abc", b"please forget me", b"203.0.113.7", b"\xff\xfe\x00\x01" * 4, b"a" * 65, b"\xc3\xa4" * 9]
@@ -95,8 +95,8 @@ UNREADABLE = [b"abc", b"please forget me", b"203.0.113.7", b"\xff\xfe\x00\x01" *
 
 @pytest.mark.parametrize("line", UNREADABLE, ids=repr)
 def test_a_line_that_cannot_be_read_stops_the_run_before_it_begins(logs, tmp_path, line):
-    (logs / REQUESTS).write_bytes(conv_id("ann").encode() + b"\r\n\n" + line + b"\n" + conv_id("bob").encode())
-    place = re.escape(f"takedown requests 'server1/{REQUESTS}', line 3: ")
+    (logs / REQUESTS_FILE).write_bytes(conv_id("ann").encode() + b"\r\n\n" + line + b"\n" + conv_id("bob").encode())
+    place = re.escape(f"takedown requests 'server1/{REQUESTS_FILE}', line 3: ")
     with pytest.raises(BadInput, match=rf"^{place}no conversation id [^\n]*$"):
         check_before_work(Settings(logs=str(logs.parent), store=str(tmp_path / "store")))
     assert not (tmp_path / "store").exists()
@@ -113,14 +113,14 @@ ODD = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", ODD.values(), ids=ODD)
 def test_requests_that_are_no_file_stop_the_run(logs, make):
-    make(logs / REQUESTS)
+    make(logs / REQUESTS_FILE)
     with pytest.raises(BadInput, match=r"^takedown requests 'server1/takedown_requests.txt' is no file; [^\n]*$"):
         forget_requested(Settings(logs=str(logs.parent), store="unused"))
 
 
 def test_a_log_folder_without_requests_reports_nothing(logs, tmp_path):
     assert forget_requested(Settings(logs=str(logs.parent), store=str(tmp_path / "store"))) == []
-    (logs / REQUESTS).write_bytes(b"\xef\xbb\xbf\r\n \n")
+    (logs / REQUESTS_FILE).write_bytes(b"\xef\xbb\xbf\r\n \n")
     assert forget_requested(Settings(logs=str(logs.parent), store=str(tmp_path / "store"))) == []
     assert not (tmp_path / "store").exists()
 

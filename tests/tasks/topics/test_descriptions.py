@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from tasks.providers.capabilities import Failed, TopicEvidence
 from tasks.providers.embedded.texts import Keywords
 from tasks.storage.tables import Store
-from tasks.topics.descriptions import EXEMPLARS, WORDS, topic_evidence, topic_names, topic_tree
+from tasks.topics.descriptions import EXEMPLARS_A_TOPIC, WORDS, topic_evidence, topic_names, topic_tree
 from tasks.topics.fit import changes_in_words, topic_changes
 from tasks.topics.words import words
 
@@ -84,7 +84,7 @@ def test_exemplars_are_the_nearest_distinct_prompts_and_a_bounded_number():
     texts = [f"word{chr(97 + n)} other{chr(97 + n)}" for n in range(20)]
     (only,) = _evidence(texts, np.zeros(20, np.int32), _flat(20))
     assert len(only.keywords) == WORDS
-    assert len(only.exemplars) == EXEMPLARS
+    assert len(only.exemplars) == EXEMPLARS_A_TOPIC
 
 
 def test_memory_grows_with_the_words_that_are_there_and_not_with_topics_times_words():

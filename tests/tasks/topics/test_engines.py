@@ -82,7 +82,7 @@ def test_many_equal_documents_among_others_are_fitted(planted, name):
 
 
 def test_neighbours_are_those_of_all_pairs_in_order_with_their_distances(planted, monkeypatch):
-    monkeypatch.setattr("tasks.topics.engines.BLOCK", 6_000)  # blocks of ten rows
+    monkeypatch.setattr("tasks.topics.engines.COSINES_A_THREAD", 6_000)  # blocks of ten rows
     vectors = planted[0]
     rows, distances = nearest(vectors, vectors[:95], 14, workers=2)
     exact = np.sort(1 - vectors[:95] @ vectors.T, axis=1)[:, :14]

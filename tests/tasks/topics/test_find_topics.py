@@ -287,6 +287,6 @@ def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp
 
 def test_vectors_that_are_read_in_pieces_give_the_same_topics(sixty, tmp_path, monkeypatch):
     for module in ("tasks.storage.queries.documents", "tasks.topics.cluster", "tasks.topics.fit"):
-        monkeypatch.setattr(f"{module}.PIECE", 7)
+        monkeypatch.setattr(f"{module}.DOCUMENTS_AT_ONCE", 7)
     _, pieces = _topics(tmp_path, _conversations(60))
     assert pieces.equals(sixty[2])

@@ -16,7 +16,7 @@ from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.storage.records import RunRecord, record_paths
 from tasks.storage.tables import Store
-from tasks.upkeep.metrics import FIGURES, STATES
+from tasks.upkeep.metrics import GAUGES, STATES
 from tests.small_store import small_store
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
@@ -109,7 +109,7 @@ def test_no_series_goes_and_each_figure_has_its_labels(store, curate, seed):
         assert earlier <= series
         earlier = series
     for name, labels in earlier:
-        assert {label for label, _ in labels} == set(FIGURES[name.removeprefix("curate_")][1])
+        assert {label for label, _ in labels} == set(GAUGES[name.removeprefix("curate_")][1])
     assert {("curate_failed_items", signal) for signal in SIGNALS} <= {
         (name, dict(labels).get("signal")) for name, labels in earlier
     }
@@ -139,7 +139,7 @@ def _expressions() -> Iterator[str]:
         for target in panel["targets"]:
             assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
             legends = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
-            known = {label for name in _names(target["expr"]) for label in FIGURES[name][1]} | {"store"}
+            known = {label for name in _names(target["expr"]) for label in GAUGES[name][1]} | {"store"}
             assert legends <= known, target
             yield target["expr"]
 
@@ -156,7 +156,7 @@ def test_alerts_and_dashboard_ask_for_figures_labels_and_values_that_there_are(s
     for expression in _expressions():
         for name, matchers in re.findall(r"\bcurate_(\w+)(?:{([^}]*)})?", expression):
             asked.add(name)
-            _, labels = FIGURES[name]
+            _, labels = GAUGES[name]
             for label, sign, value in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', matchers):
                 assert label in {"store", *labels}, expression
                 values = {dict(given).get(label) for figure, given in series if figure == f"curate_{name}"}
@@ -167,4 +167,4 @@ def test_alerts_and_dashboard_ask_for_figures_labels_and_values_that_there_are(s
                         if each and re.fullmatch(value if sign == "=~" else re.escape(value), each)
                     ]
                     assert matching, expression
-    assert asked >= set(FIGURES) - {"releases", "last_run_timestamp_seconds"}
+    assert asked >= set(GAUGES) - {"releases", "last_run_timestamp_seconds"}

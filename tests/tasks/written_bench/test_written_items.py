@@ -19,7 +19,7 @@ from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.collect import store_members, write_item_rows
 from tasks.written_bench.figures import asked_for, facts_of_store, objects_of_images, pictured
 from tasks.written_bench.findings import item_agreement, majorities, yields
-from tasks.written_bench.item_files import SHIPPED, load_families, read_items
+from tasks.written_bench.item_files import SHIPPED_FAMILIES, load_families, read_items
 from tasks.written_bench.written_items import hidden_texts, items_for_judging, split_of
 from tasks.written_bench.written_report import written_parts
 from tests.builders import conversation, decision, drawn_image, facts_frame, image_bytes, store_with
@@ -100,7 +100,7 @@ def _items(folder, rows):
     asked = [{"family": "counting", "instruction": f"How many in {n}?", "images": "1.png"} | row for n, row in rows]
     lines = (json.dumps(row).replace("\\u2028", "\u2028") for row in asked)
     (folder / "items.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return read_items(folder / "items.jsonl", load_families(SHIPPED))
+    return read_items(folder / "items.jsonl", load_families(SHIPPED_FAMILIES))
 
 
 def test_names_that_no_file_can_have_reject_their_row_and_other_signs_are_read(tmp_path):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from schemas.signals import PiiSpan
 
-Stretch = tuple[int, int]
-SURE, MAYBE = 0.5, 0.25
+CharacterRange = tuple[int, int]
+ADDRESS_SURE, MAYBE = 0.5, 0.25
 """Least probability of one word of an entity, and of every other word."""
 MODEL_NAME = re.compile(
     r"(?:llama|mistral|mixtral|qwen|gemma|gemini|claude|gpt|phi|falcon|vicuna|alpaca|deepseek|yi|olmo|grok)"
@@ -41,14 +41,14 @@ def runs(text: str, chances: Sequence[tuple[Word, float]], gap: re.Pattern[str])
                 yield run
             run, sure = [], False
         run.append(word)
-        sure = sure or chance >= SURE
+        sure = sure or chance >= ADDRESS_SURE
     if sure:
         yield run
 
 
 def span(kind: str, start: int, end: int, chances: Sequence[float]) -> PiiSpan:
     """A span with the mean of the probabilities as its confidence."""
-    return PiiSpan(type=kind, start=start, end=end, confidence=max(SURE, sum(chances) / len(chances)))
+    return PiiSpan(type=kind, start=start, end=end, confidence=max(ADDRESS_SURE, sum(chances) / len(chances)))
 
 
 SURE_STREET = 0.9
@@ -157,18 +157,18 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
         street = max((word.street for word in run if _LETTERS.search(text, word.start, word.end)), default=0.0)
         nobodys = MODEL_NAME.match(text, start) or _NOBODYS.fullmatch(text, start, end)
         as_written = corner or (numbered and _has_form(text, (start, end), street, run))
-        if street >= SURE and as_written and not nobodys and not _is_plan(text, start, end):
+        if street >= ADDRESS_SURE and as_written and not nobodys and not _is_plan(text, start, end):
             yield span("address", start, end, [word.address for word in run])
 
 
-def _has_form(text: str, place: Stretch, street: float, run: Sequence[Word]) -> bool:
+def _has_form(text: str, place: CharacterRange, street: float, run: Sequence[Word]) -> bool:
     """Whether a likely address is written as one: with a word such as `road`, two numbers, or a name and a number."""
     start, end = place
     if _NAMED_STREET.search(text, start, end) or _NUMBERS.search(text, start, end):
         return True
     if _SIGNED.search(text, max(0, start - 4), end):
         return False
-    least = SURE if _CALLED_NUMBER.search(text, max(0, start - 5), start) else SURE_STREET
+    least = ADDRESS_SURE if _CALLED_NUMBER.search(text, max(0, start - 5), start) else SURE_STREET
     return (street >= least and bool(_HOUSE.search(text, start, end))) or _named_and_numbered(text, run)
 
 

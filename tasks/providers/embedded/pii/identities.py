@@ -16,7 +16,15 @@ from stdnum.my import nric as malaysia
 from stdnum.no import fodselsnummer as norway
 from stdnum.th import pin as thailand
 
-from tasks.providers.embedded.pii.numbers import LETTERS, LIKELY, OVER_A_LINE, Check, ascii_digits, digits_of, luhn
+from tasks.providers.embedded.pii.numbers import (
+    LIKELY,
+    OVER_A_LINE,
+    WORD_CHARACTERS,
+    DigitCheck,
+    ascii_digits,
+    digits_of,
+    luhn,
+)
 
 
 def cpf(text: str) -> bool:
@@ -43,7 +51,7 @@ def snils(text: str) -> bool:
     return total % 101 % 100 == int(number[9:])
 
 
-FORMS: tuple[tuple[str, Check | None], ...] = (
+IDENTITY_FORMS: tuple[tuple[str, DigitCheck | None], ...] = (
     (r"(?<![\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", None),  # United States, SSN and ITIN
     (r"(?<![\w-])(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", None),
     (r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])", cpf),
@@ -81,7 +89,7 @@ SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{OVER_A_LINE}\d{{2}}-|\d{{2}}-{O
 """An SSN over two lines."""
 
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
-NAMES = (
+NUMBER_NAMES = (
     rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
     rf"|tax (?:id|file{_NUMBER})|tax(?:payer)? identification{_NUMBER}|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
     r"|(?<!gst )(?<!vat )(?<!company )id (?:card )?(?:number|no\.?)"
@@ -115,8 +123,8 @@ LINK = (
 """A word between the name of a number and the number, whose it is, or a short form of the name."""
 _PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
 NAMED_ID = (
-    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,3}}\W{{0,6}}"
-    rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
+    rf"(?i)(?:(?<!\w)(?:{NUMBER_NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){LINK}{{0,3}}\W{{0,6}}"
+    rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{WORD_CHARACTERS}])"
 )
 """A number after a word for identity number, in many languages."""
 

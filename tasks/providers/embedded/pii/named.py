@@ -1,6 +1,6 @@
 """Values that are found behind the words that name them: accounts, number plates, dates of birth, licences.
 
-In: a text in its plain form. Out: `NAMED`, each with the pattern of a value behind its word, and its check. A
+In: a text in its plain form. Out: `NAMED_VALUES`, each with the pattern of a value behind its word, and its check. A
 further kind is an entry there; identity numbers, whose words are many and whose forms are alike, are in `identities`.
 """
 
@@ -123,7 +123,7 @@ _ACCOUNT_NAMES = (
     r"|số tài khoản|nomor rekening|tilinumero|číslo účtu|számlaszám|αριθμός λογαριασμού|شماره حساب|رقم الحساب"
     r"|खाता (?:संख्या|नंबर)"
 )
-NAMED = (
+NAMED_VALUES = (
     Named("iban", r"(?:routing|aba|rtn)(?:[ /-](?:transit|routing|aba|rtn))*", "", r"\d{4}[ -]?\d{4}[ -]?\d", _routing),
     Named("iban", r"sort[ -]?code", "", r"\d\d[ -]?\d\d[ -]?\d\d", _account),
     Named("iban", r"bsb", "", r"\d{3}[ -]?\d{3}", _account),

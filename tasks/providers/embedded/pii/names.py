@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from schemas.errors import MissingProvider
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.pii.addresses import MODEL_NAME, SURE, Stretch, Word, addresses, runs, span
+from tasks.providers.embedded.pii.addresses import ADDRESS_SURE, MODEL_NAME, CharacterRange, Word, addresses, runs, span
 from tasks.runtime.parallel import onnx_session
 
 RAMPART = "rampart-1.4.0-int8-ort1.32"
@@ -125,7 +125,7 @@ def _unpacked(stored: list[npt.NDArray[Any]], rows: int, columns: int) -> npt.ND
     return unpacked
 
 
-WINDOW_CHARACTERS, OVERLAP_CHARACTERS = 480, 64
+NAME_WINDOW_CHARACTERS, OVERLAP_CHARACTERS = 480, 64
 TOKENS_MAX = 510
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _BREAK = re.compile(r"(?<=[.!?])[^\S\n]+|\n+")
@@ -168,7 +168,7 @@ class NameFinder:
         ]
 
 
-Window = tuple[int, int, Stretch]
+Window = tuple[int, int, CharacterRange]
 """Start and end of the model input, and the interval whose words are taken from this window."""
 
 
@@ -177,20 +177,20 @@ def name_windows(start: int, end: int) -> Iterator[Window]:
     half = OVERLAP_CHARACTERS // 2
     first = start
     while True:
-        last = min(end, first + WINDOW_CHARACTERS)
+        last = min(end, first + NAME_WINDOW_CHARACTERS)
         yield first, last, (first + half * (first > start), last - half * (last < end))
         if last == end:
             return
         first = last - OVERLAP_CHARACTERS
 
 
-def telling(text: str) -> list[Stretch]:
+def telling(text: str) -> list[CharacterRange]:
     """Intervals that may contain a name or address: all of a short text, and of a long one what is not plain.
 
     A plain sentence has a first word that occurs in lower case elsewhere in the text, and no other capital letter,
     digit or non-ASCII letter.
     """
-    if len(text) <= WINDOW_CHARACTERS:
+    if len(text) <= NAME_WINDOW_CHARACTERS:
         return [(0, len(text))]
     small = set(_SMALL.findall(text))
     ends = [*(found.end() for found in _BREAK.finditer(text)), len(text)]
@@ -203,9 +203,9 @@ def _plain(sentence: str, small: set[str]) -> bool:
     return first is not None and first[1].lower() in small and not _TELLING.search(sentence, first.end(1))
 
 
-def _merged(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+def _merged(stretches: Iterable[CharacterRange]) -> Iterator[CharacterRange]:
     """Merge adjacent intervals."""
-    current: Stretch | None = None
+    current: CharacterRange | None = None
     for start, end in stretches:
         if current and start == current[1]:
             current = (current[0], end)
@@ -217,7 +217,7 @@ def _merged(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         yield current
 
 
-def _joined(text: str, offsets: Sequence[Stretch], chances: Chances) -> Iterator[Word]:
+def _joined(text: str, offsets: Sequence[CharacterRange], chances: Chances) -> Iterator[Word]:
     """Words with the mean probabilities of their tokens; `chances` is float32 (tokens, 3)."""
     shown = [index for index, (start, end) in enumerate(offsets) if end > start]
     firsts = [at for at, index in enumerate(shown) if not at or _apart(text, offsets[shown[at - 1]], offsets[index])]
@@ -229,7 +229,7 @@ def _joined(text: str, offsets: Sequence[Stretch], chances: Chances) -> Iterator
         yield Word(offsets[shown[first]][0], offsets[shown[end - 1]][1], person, address, street)
 
 
-def _apart(text: str, left: Stretch, right: Stretch) -> bool:
+def _apart(text: str, left: CharacterRange, right: CharacterRange) -> bool:
     return left[1] < right[0] or not (text[left[1] - 1].isalnum() and text[right[0]].isalnum())
 
 
@@ -255,7 +255,7 @@ def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
     """Person spans: adjacent words on one line, with initials between and after them."""
     likely = [word for word in words if word.person > word.address]
     written_small = not _CAPITALISED_ANYWHERE.search(text)
-    chances = [(word, word.person) for word in likely if word.person >= SURE or text[word.start].isupper()]
+    chances = [(word, word.person) for word in likely if word.person >= ADDRESS_SURE or text[word.start].isupper()]
     for run in runs(text, chances, _PERSON_GAP):
         first, last = run[0], run[-1]
         small = first is last and text[first.start : first.end].islower()

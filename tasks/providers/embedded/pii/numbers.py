@@ -19,16 +19,18 @@ CERTAIN, LIKELY = 1.0, 0.8
 NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
 """Confidence of a telephone number: a word beside it, a mark of telephones, its form alone."""
 
-Check = Callable[[str], bool]
+DigitCheck = Callable[[str], bool]
 
-LETTERS = r"0-9A-Za-z_\u00c0-\u1fff"
+WORD_CHARACTERS = r"0-9A-Za-z_\u00c0-\u1fff"
 """Word characters. Chinese and Japanese are left out: they use no space next to a number."""
 
 
 def beside_characters(form: str) -> str:
     """The pattern with word boundaries that allow Chinese and Japanese characters next to a match."""
-    edge = f"(?:(?<![{LETTERS}])(?=[{LETTERS}])|(?<=[{LETTERS}])(?![{LETTERS}]))"
-    return form.replace(r"[\w", f"[{LETTERS}").replace(r"(?!\w)", f"(?![{LETTERS}])").replace(r"\b", edge)
+    edge = f"(?:(?<![{WORD_CHARACTERS}])(?=[{WORD_CHARACTERS}])|(?<=[{WORD_CHARACTERS}])(?![{WORD_CHARACTERS}]))"
+    return (
+        form.replace(r"[\w", f"[{WORD_CHARACTERS}").replace(r"(?!\w)", f"(?![{WORD_CHARACTERS}])").replace(r"\b", edge)
+    )
 
 
 def ascii_digits(text: str) -> str:
@@ -66,7 +68,7 @@ _GAP = r"[^\S\n]?[-./]?[^\S\n]?"
 _EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6}(?![\d^]|\*\*))?"
 """An extension; a power of ten behind the `x` is a number in scientific notation."""
 _END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
-PHONE = re.compile(
+PHONE_PATTERN = re.compile(
     beside_characters(
         r"(?<![\w.@/=+-])(?<!\d[ \t])(?:"
         rf"\+\d(?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{6,15}}{_EXTENSION}{_END}"
@@ -197,7 +199,7 @@ def broken_confidence(match: re.Match[str]) -> float | None:
 
 
 def phone_confidence(match: re.Match[str]) -> float | None:
-    """Confidence that a match of `PHONE` is a telephone number; None if it is something else."""
+    """Confidence that a match of `PHONE_PATTERN` is a telephone number; None if it is something else."""
     text = match.group()
     number = re.sub(r"\D", "", re.sub(r"(?:x|ext).*", "", text))
     if not 6 <= len(number) <= 15 or len(set(number)) < 3 or _something_else(text, number):

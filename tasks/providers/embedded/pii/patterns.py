@@ -11,7 +11,7 @@ from stdnum.kr import rrn as korea
 from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii import identities, numbers, wallets
 from tasks.providers.embedded.pii.machine_zone import HINT, MACHINE_READABLE, machine_readable
-from tasks.providers.embedded.pii.named import NAMED, Named
+from tasks.providers.embedded.pii.named import NAMED_VALUES, Named
 from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 from tasks.providers.embedded.pii.readings import Reading, readings
 from tasks.providers.embedded.pii.secrets import marks_login, secret_forms, secrets
@@ -40,7 +40,7 @@ def _always(confidence: float) -> Confidence:
     return lambda _: confidence
 
 
-def _checked(check: numbers.Check | None) -> Confidence:
+def _checked(check: numbers.DigitCheck | None) -> Confidence:
     return lambda match: LIKELY if check is None else CERTAIN if check(match.group()) else None
 
 
@@ -224,7 +224,7 @@ PATTERNS = (
     Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
     Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, re.compile(r"[A-Za-z]\d\d")),
-    *(Pattern(kind.type, _form(kind.pattern()), _named(kind), _DIGIT) for kind in NAMED),
+    *(Pattern(kind.type, _form(kind.pattern()), _named(kind), _DIGIT) for kind in NAMED_VALUES),
     Pattern("iban", re.compile(wallets.CHECKED), wallets.checked_wallet),
     Pattern("iban", re.compile(wallets.SAID), wallets.said_wallet),
     Pattern("card", _form(_CARD), _card, _DIGITS),
@@ -240,13 +240,13 @@ PATTERNS = (
     ),
     Pattern("address", re.compile(_PLACE), _always(LIKELY), re.compile(r"\d[°º.+]|[CFGHJMPQRVWX]\+")),
     Pattern("address", re.compile(_PAIR), _always(LIKELY), re.compile(r"\.\d{5}")),
-    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in identities.FORMS),
+    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in identities.IDENTITY_FORMS),
     Pattern("national_id", _form(r"(?<![\w.-])\d{13}(?![\w-]|\.\d)"), _resident, _DIGITS),
     Pattern("national_id", _form(identities.SSN_BROKEN), _always(LIKELY), _BROKEN),
     Pattern("national_id", _form(identities.NAMED_ID), lambda match: identities.named(match["data"]), _DIGIT),
     Pattern("passport", _form(identities.PASSPORT), _always(LIKELY), _DIGIT),
     Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),
-    Pattern("phone", numbers.PHONE, numbers.phone_confidence, _DIGITS),
+    Pattern("phone", numbers.PHONE_PATTERN, numbers.phone_confidence, _DIGITS),
 )
 """In order of precedence: overlapping text belongs to the first pattern that matches it."""
 

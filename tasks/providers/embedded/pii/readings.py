@@ -148,7 +148,7 @@ def _plain(char: str) -> str:
 ESCAPES_MAX = 3
 """Most levels of escapes that are undone."""
 Parts = Iterable[tuple[int, int, str]]
-Step = Callable[[str], Parts]
+ReadingStep = Callable[[str], Parts]
 """Function that gives the parts of a text that a reading replaces, each with what stands there instead."""
 
 
@@ -160,7 +160,7 @@ class Reading(NamedTuple):
     """Changes that led to it, the first of them of the text as it was written."""
     strict: bool
     """Whether only matches of a strict form count here: a step may have joined numbers that do not belong together."""
-    altering: tuple[Step, ...]
+    altering: tuple[ReadingStep, ...]
     """Steps that may change it."""
 
     def original(self, span: PiiSpan) -> PiiSpan:
@@ -209,7 +209,7 @@ def _altered(written: list[Reading]) -> list[list[Reading]]:
 
 
 @cache
-def _sieve() -> Sieve[Step]:
+def _sieve() -> Sieve[ReadingStep]:
     return Sieve(_STEPS)
 
 
@@ -219,7 +219,7 @@ def _sieved(known: Sequence[Reading]) -> list[Reading]:
     return [reading._replace(altering=altering) for reading, altering in zip(known, passing, strict=True)]
 
 
-def _after(known: Sequence[Reading], step: Step, strict: bool = False) -> list[Reading]:
+def _after(known: Sequence[Reading], step: ReadingStep, strict: bool = False) -> list[Reading]:
     """Readings after one more step, each itself where that changes nothing; `strict` as in `Reading.then`."""
     # index -> new reading, where the step may change a reading and does
     changed = {
@@ -409,7 +409,7 @@ def _backwards(text: str) -> Parts:
     return ((*found.span(), found.group()[::-1]) for found in _BACKWARDS.finditer(text))
 
 
-_HIDDEN: dict[Step, tuple[re.Pattern[str], ...]] = {
+_HIDDEN: dict[ReadingStep, tuple[re.Pattern[str], ...]] = {
     _look_alikes: (_MIXED, _AMONG_FIGURES, _RAISED),
     _in_words: (_COUNTED, _ENDING),
     _spaced: (_SPACED,),

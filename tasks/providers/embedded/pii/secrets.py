@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii.numbers import beside_characters
 
-RULES = Path(__file__).with_name("gitleaks.toml")
-KEY, IN_URL = "api_key", "url_credentials"
+RULES_FILE = Path(__file__).with_name("gitleaks.toml")
+API_KEY, IN_URL = "api_key", "url_credentials"
 IRREGULAR_BITS = 3.0
 """Least entropy of a token behind a word such as `token`; words of a language that are as long have less."""
 
@@ -58,7 +58,7 @@ def secrets(text: str) -> Iterator[PiiSpan]:
         for match in rule.form.finditer(text):
             start, end = _secret_place(rule, match)
             if _is_secret(rule, match, text[start:end]):
-                yield PiiSpan(type=KEY, start=start, end=end, confidence=1.0)
+                yield PiiSpan(type=API_KEY, start=start, end=end, confidence=1.0)
     for form, match in formed_secrets(text):
         yield PiiSpan(type=form.type, start=match.start("data"), end=match.end("data"), confidence=1.0)
 
@@ -70,7 +70,7 @@ def secret_forms() -> list[re.Pattern[str]]:
 
 
 def formed_secrets(text: str) -> Iterator[tuple[SecretForm, re.Match[str]]]:
-    """Each form of `FORMS` with its matches in a text; the group `data` is the secret."""
+    """Each form of `SECRET_FORMS` with its matches in a text; the group `data` is the secret."""
     small = text.lower()
     for form, pattern, hints in BEHIND_WORDS:
         for match in pattern.finditer(text) if any(word in small for word in hints) else ():
@@ -112,7 +112,7 @@ def _is_harmless(rule: SecretRule, match: re.Match[str], secret: str) -> bool:
 
 @cache
 def _file() -> Mapping[str, Any]:
-    return tomllib.loads(RULES.read_text("utf-8"))
+    return tomllib.loads(RULES_FILE.read_text("utf-8"))
 
 
 @cache
@@ -286,49 +286,50 @@ _PREFIXED = (
     r"|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
     r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
 )
-FORMS = (
+SECRET_FORMS = (
     SecretForm(
-        "known prefix", KEY, "sk- gh github_pat_ akia aiza xox hf_ glpat- k_live_ k_test_ npm_ pypi- sg. eyj", is_key,
+        "known prefix", API_KEY, "sk- gh github_pat_ akia aiza xox hf_ glpat- k_live_ k_test_ npm_ pypi- sg. eyj",
+        is_key,
         beside_characters(_PREFIXED),
     ),
     SecretForm(
-        "private key", KEY, "private", bool,
+        "private key", API_KEY, "private", bool,
         r"(?P<data>-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]{60,16000}-----END[^\n-]{0,50}-----"
         rf"|(?:[A-Za-z-]{{4,20}}: [^\n]{{0,80}}\n)*[\s\\n*>|\[$]*{_PARTED}[A-Za-z0-9+/=]{{40}}[A-Za-z0-9+/=\s\\]*)"
         r"|PuTTY-User-Key-File-\d:[\s\S]{40,16000}?Private-MAC: [0-9a-f]+)",
     ),
     SecretForm(
-        "encrypted token", KEY, "eyj", bool,  # an encrypted token (RFC 7516) has five parts
+        "encrypted token", API_KEY, "eyj", bool,  # an encrypted token (RFC 7516) has five parts
         r"\b(?P<data>eyJ[\w-]{10,2000}\.[\w-]{0,2000}\.[\w-]{10,2000}\.[\w-]{10,9000}\.[\w-]{10,100})\b",
     ),
     SecretForm(
-        "web hook", KEY, "hooks", bool,
+        "web hook", API_KEY, "hooks", bool,
         r"(?P<data>https?://(?:[a-z]+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}"
         r"|https?://hooks\.zapier\.com/hooks/catch/\d+/\w+)",
     ),
     SecretForm(
         # Vendors that the rules do not know, or only beside their name.
-        "vendor's key", KEY, ":aa gsk_ nvapi- r8_ xai-", is_key,
+        "vendor's key", API_KEY, ":aa gsk_ nvapi- r8_ xai-", is_key,
         r"(?<!\w)(?P<data>\d{8,10}:AA[\w-]{33}|gsk_[A-Za-z0-9]{52}|nvapi-[\w-]{60,70}|r8_[A-Za-z0-9]{37}"
         r"|xai-[A-Za-z0-9]{80})(?!\w)",
     ),
     SecretForm(
-        "authorization", KEY, "bearer basic authorization", is_irregular,
+        "authorization", API_KEY, "bearer basic authorization", is_irregular,
         r"(?i)(?<![a-z])(?:(?:bearer|basic)(?!\w)|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:token\s)?)\s{0,3}"
         + _PARTED + _VALUE,
     ),
     SecretForm(
-        "named key", KEY, "key token secret", is_irregular,
+        "named key", API_KEY, "key token secret", is_irregular,
         r"(?i)(?<![a-z])(?:api|access|auth|secret|client|private|encryption|account|session|master|signing|refresh|bot)"
         rf"[ _-]?(?:key|token|secret)[\"']?(?:[^\S\n]{{0,3}}[:=]|\sis\s){_PARTED}{_VALUE}",
     ),
     SecretForm(
-        "password", KEY, "pass pw kennwort contraseña senha hasło şifre parola пароль 密 パスワード 비밀번호", bool,
+        "password", API_KEY, "pass pw kennwort contraseña senha hasło şifre parola пароль 密 パスワード 비밀번호", bool,
         rf"(?i)(?<![a-z$]){_SAID}[\"']?(?:[^\S\n]{{0,3}}[:=：]|\s(?:is|lautet|est|es)[:\s]){_PARTED}{_NOBODYS}"
         rf"(?P<data>{_MIXED})",
     ),
     SecretForm(
-        "curl", KEY, "curl", is_login,
+        "curl", API_KEY, "curl", is_login,
         r"\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?"
         r"(?P<data>(?!\$)[^\s:\"']{1,64}:(?:[|>][^\S\n])?" + _NOBODYS + r"[^\s\"']{3,100})",
     ),
@@ -339,45 +340,45 @@ FORMS = (
         rf"{_PARTED}(?P<data>[^&\s\"'<>#]{{6,4000}})",
     ),
     SecretForm(
-        "wallet key", KEY, "key", is_key,
+        "wallet key", API_KEY, "key", is_key,
         r"(?i)(?:private|secret|wallet|priv)[ _-]{0,2}key[\s\S]{0,20}?(?<![0-9a-z])"
         r"(?P<data>(?:0x)?[0-9a-f]{64})(?![0-9a-z])",
     ),
     SecretForm(
-        "wallet format", KEY, "prv 5 k l", is_irregular,  # BIP 32, and Bitcoin's wallet import format
+        "wallet format", API_KEY, "prv 5 k l", is_irregular,  # BIP 32, and Bitcoin's wallet import format
         r"\b(?P<data>(?:[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}|[5KL][1-9A-HJ-NP-Za-km-z]{50,51}))\b",
     ),
     SecretForm(
-        "seed phrase", KEY, "phrase word seed", bool,  # BIP 39
+        "seed phrase", API_KEY, "phrase word seed", bool,  # BIP 39
         r"(?i:seed|recovery|mnemonic|secret|backup|wallet)[ -]?(?i:recovery )?(?i:phrase|words?|seed)\W{0,8}"
         rf"(?:(?:is|are)\W{{1,3}})?(?P<data>(?:{_WORD}[\s,|]{{1,3}}){{11,23}}{_WORD})\b",
     ),
     SecretForm(
-        "vendor's prefix", KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ sq0csp- tskey- key- ac", is_irregular,
+        "vendor's prefix", API_KEY, "gocspx- ya29. whsec_ ntn_ figd_ sbp_ sq0csp- tskey- key- ac", is_irregular,
         r"(?<![\w-])(?P<data>GOCSPX-[\w-]{24,40}|ya29\.[\w-]{20,500}|whsec_[A-Za-z0-9+/]{24,90}={0,2}"
         r"|ntn_[A-Za-z0-9]{40,60}|figd_[\w-]{30,60}|sbp_[0-9a-f]{40}|sq0csp-[\w-]{43}"
         r"|tskey-[a-z]{2,12}-[A-Za-z0-9-]{15,80}|key-[0-9a-f]{32}|AC[0-9a-f]{32})(?![\w-])",
     ),
     SecretForm(
-        "login", KEY, "log cred", bool,  # a user and a password with a slash or colon between
+        "login", API_KEY, "log cred", bool,  # a user and a password with a slash or colon between
         r"(?i)(?<![a-z])(?:log[ -]?in|credentials?|creds)[\"']?[^\S\n]{0,3}[:=][^\S\n]{0,3}[\"'`]?(?!https?:)"
         r"(?P<data>[^\s:/,;\"'(){}\[\]]{2,40}[^\S\n]?[/:][^\S\n]?" + _NOBODYS + _MIXED + ")",
     ),
     SecretForm(
-        "network password", KEY, "wi wlan router", bool,
+        "network password", API_KEY, "wi wlan router", bool,
         r"(?i)(?<![a-z])(?:(?:wi-?fi|wlan|router)[^\S\n](?:pass(?:word|phrase|code)?|passwort|key|code)[^\S\n]"
         rf"(?:is[^\S\n])?[\"'`]?)(?P<data>{_NOBODYS}{_MIXED})",
     ),
     SecretForm(
-        "network file", KEY, "psk", bool,  # of wpa_supplicant
+        "network file", API_KEY, "psk", bool,  # of wpa_supplicant
         rf"(?<!\w)psk[^\S\n]{{0,2}}=[^\S\n]{{0,2}}\"(?P<data>{_NOBODYS}[^\"\n]{{8,63}})\"",
     ),
     SecretForm(
-        "network in a code", KEY, "wifi:", bool,
+        "network in a code", API_KEY, "wifi:", bool,
         r"\bWIFI:(?:[A-OQ-Z]:(?:\\.|[^;\n\\]){0,80};){0,4}P:(?P<data>(?:\\.|[^;\n\\]){1,63});",
     ),
     SecretForm(
-        "password of a command", KEY, "mysql mariadb sshpass", bool,
+        "password of a command", API_KEY, "mysql mariadb sshpass", bool,
         r"\b(?:(?:mysql\w{0,8}|mariadb\w{0,8})\b[^\n]{0,200}?\s(?:-p|--password=)|sshpass\s{1,3}-p\s{0,3})[\"']?"
         rf"(?P<data>{_NOBODYS}(?![$<{{-])[^\s\"'`]{{4,64}})",
     ),
@@ -386,14 +387,14 @@ FORMS = (
         r"\bjdbc:oracle:thin:(?P<data>(?!scott/tiger)[^\s/@<{$]{1,64}/(?![<{$])[^\s@]{3,64})@",
     ),
     SecretForm(
-        "cookie", KEY, "cookie", is_irregular,
+        "cookie", API_KEY, "cookie", is_irregular,
         r"(?i)(?<![a-z])cookie:[^\n]{0,300}?(?:sess(?:ion)?[_-]?(?:id)?|sid|auth\w{0,8}|\w{0,8}token|jwt)="
         r"(?P<data>[^\s;\"']{8,4000})",
     ),
     SecretForm(
-        "password hash", KEY, ":$", bool,  # a line of /etc/shadow
+        "password hash", API_KEY, ":$", bool,  # a line of /etc/shadow
         r"(?m)^[\w.-]{1,32}:(?P<data>\$(?:1|2[abxy]?|5|6|7|g?y)\$[./A-Za-z0-9$,=+-]{20,160})(?=:|$)",
     ),
 )  # fmt: skip
-BEHIND_WORDS = tuple((form, re.compile(form.pattern), form.hints.split()) for form in FORMS)
+BEHIND_WORDS = tuple((form, re.compile(form.pattern), form.hints.split()) for form in SECRET_FORMS)
 """Each form with its compiled pattern, and the words of which one stands in every text that has it."""

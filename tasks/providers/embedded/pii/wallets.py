@@ -31,7 +31,7 @@ _WORD = re.compile(
 )
 _NOBODYS = re.compile(r"(?<![^\W_])(?:contract|token|transaction|tx|hash|block|pool|router|factory)(?![^\W_])", re.I)
 """Things of a block chain that are no person's wallet."""
-WORD_CHARACTERS = 60
+WALLET_WORD_CHARACTERS = 60
 """How far before a wallet without a checksum the word for it may stand."""
 
 
@@ -44,7 +44,7 @@ def checked_wallet(match: re.Match[str]) -> float | None:
 
 def said_wallet(match: re.Match[str]) -> float | None:
     """LIKELY for a match of `SAID` behind a word for wallets; None for contracts and transactions."""
-    before = match.string[max(0, match.start() - WORD_CHARACTERS) : match.start()]
+    before = match.string[max(0, match.start() - WALLET_WORD_CHARACTERS) : match.start()]
     if len(set(match.group().lower())) < 8 or not _WORD.search(before) or _NOBODYS.search(before):
         return None
     if match.group()[:2] != "0x" and len(match.group()) < 50:

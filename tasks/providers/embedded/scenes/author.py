@@ -22,13 +22,13 @@ from schemas.benches.generated_results import (
 )
 from tasks.drawing.scene import (
     COLOURS,
-    KINDS,
     LARGE_MAX,
     LIGHTS,
     PLACES,
     PLAIN,
-    SETTINGS,
+    SCENE_SETTINGS,
     SIZES,
+    THING_KINDS,
     Group,
     Scene,
     described,
@@ -150,7 +150,7 @@ def _scopes(wanted: AspectsWanted) -> list[str]:
 
 def _scene(rng: Random, level: Level, scope: Mapping[str, Any], kept_out: set[str]) -> Scene:
     """A scene of the scope; the first thing is none of the words kept out, where the scope has another."""
-    kinds, places = scope.get("kinds") or KINDS, scope.get("places") or PLACES
+    kinds, places = scope.get("kinds") or THING_KINDS, scope.get("places") or PLACES
     count = rng.randint(level.objects_min, min(level.objects_max, len(kinds), len(places)))
     topic = rng.choice(_allowed(kinds, kept_out))
     chosen = [topic, *_preferred(rng, [kind for kind in kinds if kind != topic], kept_out, count - 1)]
@@ -158,7 +158,7 @@ def _scene(rng: Random, level: Level, scope: Mapping[str, Any], kept_out: set[st
     rng.shuffle(where)
     colours = _allowed(scope.get("colours") or tuple(COLOURS), kept_out)
     groups = [_group(rng, level, *pair, rng.choice(colours)) for pair in zip(chosen, where, strict=True)]
-    settings = _allowed(scope.get("settings") or [name for name in SETTINGS if name != PLAIN], kept_out)
+    settings = _allowed(scope.get("settings") or [name for name in SCENE_SETTINGS if name != PLAIN], kept_out)
     light = rng.choice(list(LIGHTS)) if level.light else "day"
     return Scene(tuple(groups), PLAIN if level.plain else rng.choice(settings), light)
 

@@ -9,7 +9,7 @@ import os
 from random import Random
 
 from schemas.errors import BadInput
-from tasks.drawing.scene import COLOURS, KINDS, PLACES, Scene, draw_scene, scene_in
+from tasks.drawing.scene import COLOURS, PLACES, THING_KINDS, Scene, draw_scene, scene_in
 from tasks.providers.capabilities import Failed
 
 FAULTS, FAULT_SHARE = "CURATE_PICTURES_FAULTS", 0.15
@@ -54,7 +54,7 @@ def _with_fault(scene: Scene, kind: str, place: int, rng: Random) -> Scene:
         return scene.with_group(place, number=number)
     if kind == "thing":
         shown = {each.kind for each in scene.groups}
-        return scene.with_group(place, kind=rng.choice([name for name in KINDS if name not in shown]))
+        return scene.with_group(place, kind=rng.choice([name for name in THING_KINDS if name not in shown]))
     taken = {each.place for each in scene.groups}
     return scene.with_group(place, place=rng.choice([where for where in PLACES if where not in taken]))
 

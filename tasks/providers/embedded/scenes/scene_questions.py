@@ -14,21 +14,21 @@ from random import Random
 from schemas.benches.generated import CheckQuestion, ElementType
 from tasks.drawing.scene import (
     COLOURS,
-    KINDS,
     LIGHTS,
-    NUMBERS,
+    PLACE_RELATIONS,
     PLACES,
     PLAIN,
-    RELATIONS,
-    SETTINGS,
+    SCENE_SETTINGS,
     SIZES,
+    SPELLED,
+    THING_KINDS,
     Group,
     Scene,
     plural,
     relation,
 )  # fmt: skip
 
-_NUMBERS = [number.lower() for number in NUMBERS]
+_NUMBERS = [number.lower() for number in SPELLED]
 SETTING, LIGHT = "setting of the scene", "light of the scene"
 """Elements that are not of one thing."""
 _FURTHEST = {
@@ -66,7 +66,9 @@ def checks_of(scene: Scene, light: bool) -> list[CheckQuestion]:
         found.append(_check(f"Are there any {thing}?", group.kind, ElementType.OBJECT, ("yes", "no"), "yes", None))
         for name, (question, type_, choices, answer) in zip(("number", "colour", "size", "place"), told, strict=True):
             found.append(_check(question, f"{name} of the {thing}", type_, choices, answer, parent))
-    found.append(_check("Where is the scene set?", SETTING, ElementType.LOCATION, list(SETTINGS), scene.setting, None))
+    found.append(
+        _check("Where is the scene set?", SETTING, ElementType.LOCATION, list(SCENE_SETTINGS), scene.setting, None)
+    )
     if light:
         found.append(_check("What time of day is it?", LIGHT, ElementType.OTHER, list(LIGHTS), scene.light, None))
     return found
@@ -146,7 +148,7 @@ def solved(scene: Scene, question: str) -> str | None:
 
 _THINGS = "abc"
 _WORDS: Mapping[str, Sequence[str]] = {
-    "r": RELATIONS, "q": RELATIONS, "p": PLACES, "o": PLACES, "s": SIZES,
+    "r": PLACE_RELATIONS, "q": PLACE_RELATIONS, "p": PLACES, "o": PLACES, "s": SIZES,
     "d": list(_FURTHEST), "e": list(_FURTHEST), "m": list(_FURTHEST.values()),
 }  # fmt: skip
 """Gap -> the words that fit in it, for gaps without a thing."""
@@ -204,8 +206,9 @@ def _options(domain: str, right: str, scene: Scene, taken: set[str], rng: Random
 
 
 _DOMAINS: Mapping[str, Sequence[str]] = {
-    "colour": list(COLOURS), "number": _NUMBERS, "size": SIZES, "place": PLACES, "kind": KINDS, "relation": RELATIONS,
-    "truth": ("True", "False"), "setting": [name for name in SETTINGS if name != PLAIN], "light": list(LIGHTS),
+    "colour": list(COLOURS), "number": _NUMBERS, "size": SIZES, "place": PLACES, "kind": THING_KINDS,
+    "relation": PLACE_RELATIONS,
+    "truth": ("True", "False"), "setting": [name for name in SCENE_SETTINGS if name != PLAIN], "light": list(LIGHTS),
 }  # fmt: skip
 
 
@@ -247,7 +250,7 @@ def _lies(group: Group, compared: str, other: Group) -> bool:
 
 def _standing(scene: Scene, *where: tuple[str, Group]) -> Group | None:
     """The one group in these relations to others; null when another one lies in their direction, too, or none does."""
-    compared = dict(zip(RELATIONS, _FURTHEST.values(), strict=True))
+    compared = dict(zip(PLACE_RELATIONS, _FURTHEST.values(), strict=True))
     candidates = [g for g in scene.groups if all(_lies(g, compared[name], other) for name, other in where)]
     is_exact = len(candidates) == 1 and all(relation(candidates[0], other) == name for name, other in where)
     return candidates[0] if is_exact else None

@@ -25,9 +25,9 @@ from tasks.drawing.scene import (
     HOLES,
     OUTLINES,
     PLACES,
-    RADIUS,
-    SIDE,
+    SCENE_SIDE,
     SKY,
+    THING_RADIUS,
     Group,
     Scene,
     scene_in,
@@ -79,8 +79,8 @@ class Thing:
 
 def read_scene(pixels: Pixels) -> Scene:
     """The groups of things, the setting and the light that an image shows. `pixels`: uint8 (height, width, 3), RGB."""
-    if pixels.shape[:2] != (SIDE, SIDE):
-        pixels = np.asarray(cv2.resize(pixels, (SIDE, SIDE), interpolation=cv2.INTER_AREA), np.uint8)
+    if pixels.shape[:2] != (SCENE_SIDE, SCENE_SIDE):
+        pixels = np.asarray(cv2.resize(pixels, (SCENE_SIDE, SCENE_SIDE), interpolation=cv2.INTER_AREA), np.uint8)
     hsv = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV_FULL), np.uint8)
     strong = (hsv[..., 1] >= _STRONG) & (hsv[..., 2] >= _DARK)
     setting, light = _setting(pixels, strong)
@@ -97,8 +97,8 @@ def _things(hsv: Pixels, strong: npt.NDArray[np.bool_]) -> list[Thing]:
         mask = labels[top : top + high, left : left + wide] == label
         hues = hsv[top : top + high, left : left + wide, 0][mask]
         middle_x, middle_y = left + wide / 2, top + high / 2
-        cell = min(2, int(middle_y / (SIDE / 3))) * 3 + min(2, int(middle_x / (SIDE / 3)))
-        size = "large" if max(wide, high) / 2 > (RADIUS["small"] + RADIUS["large"]) / 2 else "small"
+        cell = min(2, int(middle_y / (SCENE_SIDE / 3))) * 3 + min(2, int(middle_x / (SCENE_SIDE / 3)))
+        size = "large" if max(wide, high) / 2 > (THING_RADIUS["small"] + THING_RADIUS["large"]) / 2 else "small"
         found.append(Thing(_kind(mask), _colour(hues), size, PLACES[cell]))
     return found
 
@@ -169,7 +169,7 @@ def _mean(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> npt.NDArray[np.float
     return np.asarray(np.median(pale, axis=0) if len(pale) else np.zeros(3), np.float64)
 
 
-MODELS = ("scene-viewer", "random", "blind")
+VIEWER_MODELS = ("scene-viewer", "random", "blind")
 _OPTION = re.compile(r"^([A-D])\. (.+)$", re.MULTILINE)
 _QUESTION = re.compile(r"^[^\n]+\?$", re.MULTILINE)
 
@@ -181,8 +181,10 @@ class SceneModel:
     calls_at_once = 2
 
     def __init__(self, asked: AskedModel) -> None:
-        if asked.model not in MODELS:
-            raise BadInput(f"model {asked.name!r}: vendor embedded: unknown model {known_values(asked.model, MODELS)}")
+        if asked.model not in VIEWER_MODELS:
+            raise BadInput(
+                f"model {asked.name!r}: vendor embedded: unknown model {known_values(asked.model, VIEWER_MODELS)}"
+            )
         self._model = asked.model
         self.version = asked.version
 

@@ -38,7 +38,7 @@ from tasks.providers.production.replies import failure_in, failure_of, reply, st
 from tasks.providers.upload import UPLOAD_SECONDS, Upload
 from tasks.runtime.budget import Bill
 
-ADDRESS = "https://api.anthropic.com"
+ANTHROPIC_ADDRESS = "https://api.anthropic.com"
 """Given explicitly, so that ANTHROPIC_BASE_URL cannot redirect prompts to a server that no models file names."""
 _TOKEN_DIGITS = 32
 _UNBILLED = {"expired": "batch_expired", "canceled": "batch_cancelled"}
@@ -51,7 +51,10 @@ class AnthropicModel(HostedModel):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._client = anthropic.Anthropic(
-            api_key=endpoint.key, base_url=endpoint.base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0
+            api_key=endpoint.key,
+            base_url=endpoint.base_url or ANTHROPIC_ADDRESS,
+            timeout=timeout_seconds(),
+            max_retries=0,
         )
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:

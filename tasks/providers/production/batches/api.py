@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.calls import REFUSED, CallFailed
+from tasks.providers.production.calls import REFUSED_CALL, CallFailed
 from tasks.providers.production.replies import failure_of
 
 Request = dict[str, Any]
@@ -102,8 +102,8 @@ def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None])
 
 def failed_outcome(error: object) -> BatchOutcome:
     """The outcome of a question that was answered by an error: declined, or a failure that costs nothing."""
-    if failure_of(400, error).reason == REFUSED:
-        return BatchOutcome(failure=REFUSED)
+    if failure_of(400, error).reason == REFUSED_CALL:
+        return BatchOutcome(failure=REFUSED_CALL)
     return BatchOutcome(failure="batch_item_failed", unbilled=True)
 
 

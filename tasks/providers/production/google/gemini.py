@@ -29,7 +29,7 @@ from tasks.providers.production.batches.api import (
     outcome_of,
 )
 from tasks.providers.production.batches.queue import account_of
-from tasks.providers.production.calls import REFUSED, CallFailed, waiting_seconds
+from tasks.providers.production.calls import REFUSED_CALL, CallFailed, waiting_seconds
 from tasks.providers.production.language_model import (
     Chat,
     HostedModel,
@@ -44,9 +44,13 @@ from tasks.providers.production.replies import failure_in, failure_of, is_declin
 from tasks.runtime.budget import Bill
 
 warnings.filterwarnings("ignore", r".* is not a valid (Finish|Blocked)Reason")  # a failure names it
-KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
-DEFAULT_MODEL = "gemini-3.8-flash"
-ADDRESS = "https://generativelanguage.googleapis.com/"
+GEMINI_KEY_VARIABLE, GEMINI_BASE_URL_VARIABLE, GEMINI_MODEL_VARIABLE = (
+    "GEMINI_API_KEY",
+    "CURATE_GEMINI_BASE_URL",
+    "CURATE_GEMINI_MODEL",
+)
+GEMINI_DEFAULT_MODEL = "gemini-3.8-flash"
+GEMINI_ADDRESS = "https://generativelanguage.googleapis.com/"
 """Given explicitly, so that no variable of the SDK's own can redirect prompts."""
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
@@ -60,19 +64,22 @@ _ENDED = {
 
 def gemini_client_at(key: str, base_url: str) -> genai.Client:
     """A client, without retries by default; without a `base_url`, of Google itself."""
-    options = types.HttpOptions(base_url=base_url or ADDRESS, timeout=int(timeout_seconds() * 1000))
+    options = types.HttpOptions(base_url=base_url or GEMINI_ADDRESS, timeout=int(timeout_seconds() * 1000))
     return genai.Client(api_key=key, vertexai=False, http_options=options)
 
 
 def gemini_client() -> genai.Client:
     """A client of the server that the environment names. Raises MissingProvider without a key."""
-    return gemini_client_at(key_in(KEY), os.environ.get(BASE_URL, ""))
+    return gemini_client_at(key_in(GEMINI_KEY_VARIABLE), os.environ.get(GEMINI_BASE_URL_VARIABLE, ""))
 
 
 def gemini_model() -> "GeminiModel":
     """The model that the environment names. Raises MissingProvider without a key."""
-    base_url = os.environ.get(BASE_URL, "")
-    return GeminiModel(named_by_environment("google", KEY, (MODEL, DEFAULT_MODEL), base_url), base_url)
+    base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE, "")
+    return GeminiModel(
+        named_by_environment("google", GEMINI_KEY_VARIABLE, (GEMINI_MODEL_VARIABLE, GEMINI_DEFAULT_MODEL), base_url),
+        base_url,
+    )
 
 
 class GeminiModel(HostedModel):
@@ -82,7 +89,7 @@ class GeminiModel(HostedModel):
         """`address` is what the account of batches is known by, if not the server's own."""
         super().__init__(endpoint)
         self._client = gemini_client_at(endpoint.key, endpoint.base_url)
-        self._account = account_of(endpoint.base_url or ADDRESS if address is None else address, endpoint.key)
+        self._account = account_of(endpoint.base_url or GEMINI_ADDRESS if address is None else address, endpoint.key)
 
     def _call(self, chat: Chat, bill: Bill) -> Reply:
         config = self._config(chat)
@@ -262,7 +269,7 @@ def _outcome(response: types.GenerateContentResponse | None) -> BatchOutcome:
     return outcome_of(lambda: _said(response), _tokens_used(response))
 
 
-IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_GEMINI_IMAGE_MODEL", "gemini-2.5-flash-image"
+GEMINI_IMAGE_MODEL_VARIABLE, GEMINI_DEFAULT_IMAGE_MODEL = "CURATE_GEMINI_IMAGE_MODEL", "gemini-2.5-flash-image"
 
 
 class GeminiPictures(VendorPictures):
@@ -270,19 +277,19 @@ class GeminiPictures(VendorPictures):
 
     def __init__(self) -> None:
         self._client = gemini_client()
-        super().__init__("google", model_of(IMAGE_MODEL, DEFAULT_IMAGE_MODEL))
+        super().__init__("google", model_of(GEMINI_IMAGE_MODEL_VARIABLE, GEMINI_DEFAULT_IMAGE_MODEL))
 
     def _image(self, told: str, bill: Bill) -> bytes:
         config = types.GenerateContentConfig(response_modalities=["IMAGE"])
         with gemini_failures():
             response = self._client.models.generate_content(model=self.model_name, contents=told, config=config)
         if _blocked(response):
-            raise CallFailed(REFUSED)
+            raise CallFailed(REFUSED_CALL)
         candidates = response.candidates or []
         if len(candidates) != 1:
             raise CallFailed("malformed_answer")
         if is_declined(candidates[0].finish_reason):
-            raise CallFailed(REFUSED)
+            raise CallFailed(REFUSED_CALL)
         content = candidates[0].content
         found = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]
         if len(found) != 1 or not found[0]:

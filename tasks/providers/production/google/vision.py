@@ -37,23 +37,23 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.production.calls import CallFailed, Service, in_batches
-from tasks.providers.upload import SIDE_MAX, Upload, for_upload
+from tasks.providers.upload import SENT_SIDE_MAX, Upload, for_upload
 from tasks.runtime.parallel import map_ordered
 
-ENDPOINT = "CURATE_VISION_ENDPOINT"
-VERSION = f"google-vision-v1-max{SIDE_MAX}"
-SERVICE = "google_vision"
+VISION_ENDPOINT = "CURATE_VISION_ENDPOINT"
+VISION_VERSION = f"google-vision-v1-max{SENT_SIDE_MAX}"
+VISION_SERVICE = "google_vision"
 """Name in the price file and in the record of use. A unit is one feature of one image, also when it failed."""
-IMAGES_MAX = 16
+VISION_IMAGES_MAX = 16
 """Images in one synchronous request (Vision's quota page)."""
 REQUEST_BYTES_MAX = 7_000_000
 """Bytes of images in one request; base64 in JSON keeps them below Vision's 10 MB."""
-REQUESTS_AT_ONCE = 4
-TIMEOUT_SECONDS = 60.0
+VISION_REQUESTS_AT_ONCE = 4
+VISION_TIMEOUT_SECONDS = 60.0
 FACES_MAX = 100
 """Faces asked for; Vision's default is 10."""
 ANSWERS_KEPT = 4096
-FACES, TEXT = Feature.Type.FACE_DETECTION, Feature.Type.TEXT_DETECTION
+FACES, TEXT_FEATURE = Feature.Type.FACE_DETECTION, Feature.Type.TEXT_DETECTION
 SAFE_SEARCH, OBJECTS = Feature.Type.SAFE_SEARCH_DETECTION, Feature.Type.OBJECT_LOCALIZATION
 OBJECT_SCORE_MIN = 0.5
 """Least score, 0 to 1, of an object that counts."""
@@ -94,7 +94,7 @@ class Annotated:
     """Names of objects, each once, highest score first."""
 
 
-Answers = dict[str, Annotated | Failed]
+VisionAnswers = dict[str, Annotated | Failed]
 
 
 class VisionClient:
@@ -104,7 +104,7 @@ class VisionClient:
     """
 
     def __init__(self) -> None:
-        self._stub, self._service = connect(), Service(SERVICE)
+        self._stub, self._service = connect(), Service(VISION_SERVICE)
         self._wanted: set[int] = set()
         self._kept: dict[str, Annotated] = {}
         self._lock = threading.Lock()
@@ -117,15 +117,15 @@ class VisionClient:
         """Vision's answer about every image, in order, with at least this feature."""
         with self._lock:
             kept = {image.image_id: self._kept.get(image.image_id) for image in images}
-        answers: Answers = {key: answer for key, answer in kept.items() if answer and feature in answer.features}
+        answers: VisionAnswers = {key: answer for key, answer in kept.items() if answer and feature in answer.features}
         unknown = {image.image_id: image for image in images if image.image_id not in answers}
         uploads = ((image, for_upload(image)) for image in unknown.values())
-        batches = in_batches(uploads, lambda each: len(each[1].content), REQUEST_BYTES_MAX, IMAGES_MAX)
-        for some in map_ordered(self._ask, batches, REQUESTS_AT_ONCE):
+        batches = in_batches(uploads, lambda each: len(each[1].content), REQUEST_BYTES_MAX, VISION_IMAGES_MAX)
+        for some in map_ordered(self._ask, batches, VISION_REQUESTS_AT_ONCE):
             answers |= some
         return [answers[image.image_id] for image in images]
 
-    def _ask(self, batch: Batch) -> Answers:
+    def _ask(self, batch: Batch) -> VisionAnswers:
         wanted = frozenset(self._wanted)
         features = [Feature(type_=feature, max_results=FACES_MAX) for feature in sorted(wanted)]
         requests = [AnnotateImageRequest(image=Image(content=each.content), features=features) for _, each in batch]
@@ -145,7 +145,7 @@ class VisionClient:
 
     def _call(self, requests: list[AnnotateImageRequest]) -> Sequence[AnnotateImageResponse]:
         try:
-            answer = self._stub.batch_annotate_images(requests=requests, retry=None, timeout=TIMEOUT_SECONDS)
+            answer = self._stub.batch_annotate_images(requests=requests, retry=None, timeout=VISION_TIMEOUT_SECONDS)
         except exceptions.GoogleAPICallError as error:
             status = error.grpc_status_code  # never the message, which may quote the request
             reason = type(error).__name__ if status is None else str(status.name).lower()
@@ -160,7 +160,7 @@ class VisionClient:
 
 def connect() -> ImageAnnotatorClient:
     """A client with the environment's credentials. Raises MissingProvider when there are none."""
-    endpoint = os.environ.get(ENDPOINT)
+    endpoint = os.environ.get(VISION_ENDPOINT)
     if endpoint:
         # images are sent unencrypted to a loopback address only
         host, _, port = endpoint.rpartition(":")
@@ -170,7 +170,7 @@ def connect() -> ImageAnnotatorClient:
             loopback = False
         if not (port.isdecimal() and loopback):
             raise BadInput(
-                f"{ENDPOINT}={endpoint!r}: only host:port on this machine is allowed, such as 127.0.0.1:8085"
+                f"{VISION_ENDPOINT}={endpoint!r}: only host:port on this machine is allowed, such as 127.0.0.1:8085"
             )
         channel = grpc.insecure_channel(endpoint, options=_UNLIMITED)
         return ImageAnnotatorClient(transport=ImageAnnotatorGrpcTransport(channel=channel))
@@ -240,7 +240,7 @@ _shared: WeakValueDictionary[str, VisionClient] = WeakValueDictionary()
 
 def shared_client() -> VisionClient:
     """The client of the current endpoint, as long as a provider uses it. Not thread-safe."""
-    address = os.environ.get(ENDPOINT, "")
+    address = os.environ.get(VISION_ENDPOINT, "")
     client = _shared.get(address) or VisionClient()
     _shared[address] = client
     return client
@@ -249,7 +249,7 @@ def shared_client() -> VisionClient:
 class _Feature:
     """One capability. It announces its feature when made, so that the first request includes it."""
 
-    service, shares_calls = SERVICE, True
+    service, shares_calls = VISION_SERVICE, True
     feature: int
 
     def __init__(self, client: VisionClient | None = None) -> None:
@@ -258,7 +258,7 @@ class _Feature:
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One unit an image, and so many images a request."""
-        return ExpectedUse(-(-len(items) // IMAGES_MAX), units=len(items))
+        return ExpectedUse(-(-len(items) // VISION_IMAGES_MAX), units=len(items))
 
     def _annotated(self, images: Sequence[DecodedImage]) -> list[Annotated | Failed]:
         return self._client.annotate(images, self.feature)
@@ -267,7 +267,7 @@ class _Feature:
 class VisionFaces(_Feature):
     """Faces: boxes in image pixels, highest confidence first. People are not identified."""
 
-    version, feature = f"{VERSION}-faces", FACES
+    version, feature = f"{VISION_VERSION}-faces", FACES
 
     def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face] | Failed]:
         """The faces of every image, in order."""
@@ -277,7 +277,7 @@ class VisionFaces(_Feature):
 class VisionText(_Feature):
     """Text: all lines, and the fraction of the image that its words cover."""
 
-    version, feature = f"{VERSION}-text", TEXT
+    version, feature = f"{VISION_VERSION}-text", TEXT_FEATURE
 
     def read(self, images: Sequence[DecodedImage]) -> list[ImageText | Failed]:
         """The text of every image, in order."""
@@ -287,7 +287,7 @@ class VisionText(_Feature):
 class VisionObjects(_Feature):
     """Objects by name, from Vision's object localization; boxes are not kept."""
 
-    version, feature = f"{VERSION}-objects-min{OBJECT_SCORE_MIN}", OBJECTS
+    version, feature = f"{VISION_VERSION}-objects-min{OBJECT_SCORE_MIN}", OBJECTS
 
     def find_objects(self, images: Sequence[DecodedImage]) -> list[list[str] | Failed]:
         """The objects of every image, in order."""
@@ -297,7 +297,7 @@ class VisionObjects(_Feature):
 class VisionSafeSearch(_Feature):
     """SafeSearch's likelihood of `adult` content; spoof, medical, violence and racy are not used."""
 
-    version, feature = f"{VERSION}-safe-search", SAFE_SEARCH
+    version, feature = f"{VISION_VERSION}-safe-search", SAFE_SEARCH
 
     def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image; Failed where SafeSearch gave none."""

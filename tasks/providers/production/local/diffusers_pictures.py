@@ -21,10 +21,10 @@ import transformers
 
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.calls import REFUSED
+from tasks.providers.production.calls import REFUSED_CALL
 from tasks.providers.production.local.weights import fingerprint, torch_devices
 
-WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"
+DIFFUSERS_WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"
 _INDEX = "model_index.json"
 _READ = (".json", ".txt", ".model", ".safetensors")
 """Files of a pipeline's folder that decide what it draws."""
@@ -36,11 +36,11 @@ class DiffusersPictures:
     calls_at_once = 1
 
     def __init__(self) -> None:
-        folder = Path(os.environ.get(WEIGHTS) or "")
-        if not os.environ.get(WEIGHTS) or not (folder / _INDEX).is_file():
+        folder = Path(os.environ.get(DIFFUSERS_WEIGHTS) or "")
+        if not os.environ.get(DIFFUSERS_WEIGHTS) or not (folder / _INDEX).is_file():
             raise MissingProvider(
-                f"pictures: set {WEIGHTS} to a folder with a pipeline of diffusers ({_INDEX}, safetensors), as "
-                "`hf download REPOSITORY --local-dir FOLDER` or save_pretrained writes it"
+                f"pictures: set {DIFFUSERS_WEIGHTS} to a folder with a pipeline of diffusers ({_INDEX}, safetensors), "
+                "as `hf download REPOSITORY --local-dir FOLDER` or save_pretrained writes it"
             )
         self._settings = _settings()
         self._pipeline = _loaded(folder, self._settings)
@@ -60,7 +60,7 @@ class DiffusersPictures:
         except Exception as error:  # pipelines fail in their own ways; the type is safe to report, the text is not
             return Failed(type(error).__name__)
         if any(getattr(drawn, "nsfw_content_detected", None) or ()):
-            return Failed(REFUSED)
+            return Failed(REFUSED_CALL)
         stream = io.BytesIO()
         drawn.images[0].save(stream, "PNG")
         return stream.getvalue()
@@ -97,13 +97,13 @@ def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
         )
     except Exception as error:
         raise MissingProvider(
-            f"pictures: diffusers cannot load the folder in {WEIGHTS} ({type(error).__name__}); it needs safetensors, "
-            "and parts that this version of diffusers knows"
+            f"pictures: diffusers cannot load the folder in {DIFFUSERS_WEIGHTS} ({type(error).__name__}); it needs "
+            "safetensors, and parts that this version of diffusers knows"
         ) from None
     parameters = inspect.signature(pipeline.__call__).parameters
     if "prompt" not in parameters:
         raise MissingProvider(
-            f"pictures: the pipeline in {WEIGHTS} draws no image from a text; take a text-to-image one"
+            f"pictures: the pipeline in {DIFFUSERS_WEIGHTS} draws no image from a text; take a text-to-image one"
         )
     known = sorted(parameters.keys() - {"prompt", "generator", "num_images_per_prompt", "return_dict", "output_type"})
     for name in settings:

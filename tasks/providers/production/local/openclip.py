@@ -28,14 +28,14 @@ from tasks.providers.production.local.weights import fingerprint, hub_file, torc
 from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import batch_of
 
-MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
-PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
+CLIP_MODEL_VARIABLE, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
+CLIP_PRECISION_VARIABLE, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
 DEFAULT_MODEL, DEFAULT_PRETRAINED = "ViT-B-32", "laion2b_s34b_b79k"
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-BATCH = 64
+CLIP_BATCH = 64
 LOCAL_DIR = "local-dir:"
 Encode = Callable[[torch.Tensor], torch.Tensor]
-SLENDER = 16
+SLENDER_RATIO = 16
 """Side ratio above which only the middle of an image is passed to the transform."""
 
 
@@ -77,7 +77,7 @@ class OpenClip:
         self._devices = _devices()
         self._dtype = _dtype(self._devices)
         self._checkpoint = find_checkpoint(
-            os.environ.get(MODEL) or DEFAULT_MODEL, os.environ.get(PRETRAINED) or DEFAULT_PRETRAINED
+            os.environ.get(CLIP_MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(PRETRAINED) or DEFAULT_PRETRAINED
         )
         self.version = self._checkpoint.version
         self._turn = itertools.count()
@@ -114,7 +114,7 @@ class OpenClip:
         if not items:
             return np.zeros((0, 0), np.float32)
         batches = []
-        size = batch_of(BATCH)
+        size = batch_of(CLIP_BATCH)
         for start in range(0, len(items), size):
             replica = self.replicas[next(self._turn) % len(self._devices)]
             encode, batch = prepared(replica, items[start : start + size])
@@ -141,7 +141,7 @@ def _in_halves(encode: Encode, batch: torch.Tensor) -> torch.Tensor:
 def middle(image: PIL.Image.Image) -> PIL.Image.Image:
     """The part of a very long image that a centre crop uses: resized whole, 1 x 20,000 pixels would take 3 GB."""
     width, height = image.size
-    longest = SLENDER * min(width, height)
+    longest = SLENDER_RATIO * min(width, height)
     if max(width, height) <= longest:
         return image
     left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
@@ -154,7 +154,7 @@ def find_checkpoint(model: str, pretrained: str) -> Checkpoint:
     if folder is not None:
         return _in_folder(folder)
     if model not in open_clip.list_models():
-        raise BadInput(f"{MODEL}: unknown model {known_values(model, open_clip.list_models())}")
+        raise BadInput(f"{CLIP_MODEL_VARIABLE}: unknown model {known_values(model, open_clip.list_models())}")
     name = f"open_clip-{open_clip.__version__}-{model}"
     tag = open_clip.get_pretrained_cfg(model, pretrained)
     if tag:
@@ -198,7 +198,7 @@ def _devices() -> list[torch.device]:
 
 def _dtype(devices: Sequence[torch.device]) -> torch.dtype:
     on_gpu = any(device.type == "cuda" for device in devices)
-    named = os.environ.get(PRECISION) or ("bf16" if on_gpu else "fp32")
+    named = os.environ.get(CLIP_PRECISION_VARIABLE) or ("bf16" if on_gpu else "fp32")
     if named not in TYPES:
-        raise BadInput(f"{PRECISION}: unknown precision {known_values(named, TYPES)}")
+        raise BadInput(f"{CLIP_PRECISION_VARIABLE}: unknown precision {known_values(named, TYPES)}")
     return TYPES[named]

@@ -24,8 +24,8 @@ from tasks.providers.capabilities import Failed
 from tasks.providers.production.local.weights import fingerprint, offline, torch_devices
 from tasks.runtime.parallel import batch_of
 
-WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
-BATCH = 16
+NSFW_WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
+NSFW_BATCH = 16
 
 
 class OpenNsfw2:
@@ -44,7 +44,7 @@ class OpenNsfw2:
 
     def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image."""
-        size = batch_of(BATCH)
+        size = batch_of(NSFW_BATCH)
         batches = (images[start : start + size] for start in range(0, len(images), size))
         probabilities = [probability for batch in batches for probability in self._batch(batch)]
         # NaN would pass every `>=` rule of a policy
@@ -64,10 +64,10 @@ class OpenNsfw2:
 
 def _weights() -> Path:
     """The given file, or the package's own, which is downloaded by building its model. Raises MissingProvider."""
-    if given := os.environ.get(WEIGHTS):
+    if given := os.environ.get(NSFW_WEIGHTS):
         if Path(given).is_file():
             return Path(given)
-        raise MissingProvider(f"nsfw: {WEIGHTS} names no file; give the path of open_nsfw_weights.h5, or unset it")
+        raise MissingProvider(f"nsfw: {NSFW_WEIGHTS} names no file; give the path of open_nsfw_weights.h5, or unset it")
     home = Path(os.environ.get("OPENNSFW2_HOME") or Path.home())
     file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"
     try:
@@ -79,6 +79,6 @@ def _weights() -> Path:
     except Exception:  # the downloader raises many types; the remedy is the same
         raise MissingProvider(
             f"nsfw: the opennsfw2 weights are not here and could not be downloaded; on a machine with a network "
-            f"fetch open_nsfw_weights.h5 (github.com/bhky/opennsfw2, release v0.1.0) and set {WEIGHTS} to its path"
+            f"fetch open_nsfw_weights.h5 (github.com/bhky/opennsfw2, release v0.1.0) and set {NSFW_WEIGHTS} to its path"
         ) from None
     return file

@@ -20,7 +20,7 @@ from schemas.signals import Face
 from tasks.images.decode import DecodedImage, Pixels
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.image_text import READING, RapidOcr
-from tasks.providers.embedded.screening import CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
+from tasks.providers.embedded.screening import FACE_CONFIDENCE_MIN, Boxes, face_of, strongest_apart, views
 from tasks.runtime.parallel import card_demanded, on_card
 
 
@@ -146,7 +146,7 @@ def _detector(file: Path) -> cv2.FaceDetectorYN:
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of every network that it loads
     try:
         made = cv2.FaceDetectorYN.create(
-            str(file), "", (SIDE_WHOLE, SIDE_WHOLE), CONFIDENCE_MIN, _OVERLAP_MAX, _CANDIDATES_MAX
+            str(file), "", (SIDE_WHOLE, SIDE_WHOLE), FACE_CONFIDENCE_MIN, _OVERLAP_MAX, _CANDIDATES_MAX
         )
         _rows(made, threading.Lock(), np.zeros((64, 64, 3), np.uint8))
     except cv2.error:

@@ -20,8 +20,8 @@ from tasks.providers.production.language_model import key_in, timeout_seconds
 from tasks.providers.production.replies import failure_in, failure_of, message_content, reply, state_of
 from tasks.providers.upload import Upload
 
-KEY, BASE_URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
-ADDRESS = "https://api.openai.com/v1"
+OPENAI_KEY_VARIABLE, OPENAI_BASE_URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+OPENAI_ADDRESS = "https://api.openai.com/v1"
 """Given explicitly, so that OPENAI_BASE_URL cannot redirect prompts to a server that a models file does not name."""
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
@@ -29,12 +29,12 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
 def openai_client_at(key: str, base_url: str) -> openai.OpenAI:
     """A client without retries of its own; without a `base_url`, of OpenAI itself."""
-    return openai.OpenAI(api_key=key, base_url=base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0)
+    return openai.OpenAI(api_key=key, base_url=base_url or OPENAI_ADDRESS, timeout=timeout_seconds(), max_retries=0)
 
 
 def openai_client() -> openai.OpenAI:
     """A client of the server that the environment names. Raises MissingProvider without a key."""
-    return openai_client_at(key_in(KEY), os.environ.get(BASE_URL, ""))
+    return openai_client_at(key_in(OPENAI_KEY_VARIABLE), os.environ.get(OPENAI_BASE_URL_VARIABLE, ""))
 
 
 @contextmanager

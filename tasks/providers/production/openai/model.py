@@ -34,8 +34,8 @@ from tasks.providers.production.batches.queue import account_of
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.language_model import (
     Chat,
-    Form,
     HostedModel,
+    ReplyForm,
     Turn,
     VendorPictures,
     decoded,
@@ -43,9 +43,9 @@ from tasks.providers.production.language_model import (
     named_by_environment,
 )
 from tasks.providers.production.openai.client import (
-    ADDRESS,
-    BASE_URL,
-    KEY,
+    OPENAI_ADDRESS,
+    OPENAI_BASE_URL_VARIABLE,
+    OPENAI_KEY_VARIABLE,
     data_url,
     openai_client,
     openai_client_at,
@@ -58,7 +58,7 @@ from tasks.providers.production.replies import message_content
 from tasks.providers.upload import UPLOAD_SECONDS, Upload
 from tasks.runtime.budget import Bill
 
-ENDPOINT: Final = "/v1/chat/completions"
+CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 BATCH_MARK = "curate"
 """Key in a batch's metadata that holds our token."""
 _ENDED = {
@@ -68,8 +68,8 @@ _ENDED = {
     "cancelled": "batch_cancelled",
 }
 """Status of an ended batch -> failure reason of questions without an answer."""
-MODEL = "CURATE_OPENAI_MODEL"
-DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
+OPENAI_MODEL_VARIABLE = "CURATE_OPENAI_MODEL"
+OPENAI_DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
 """A dated snapshot: an alias would change what signals mean without changing their version."""
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
 """For streams: how long a server may take to be reached, and between two pieces of an answer."""
@@ -93,9 +93,13 @@ class AnswerCutOff(Exception):
 
 def openai_model() -> "OpenAiModel":
     """The model that the environment names. Raises MissingProvider without a key."""
-    base_url = os.environ.get(BASE_URL, "")
+    base_url = os.environ.get(OPENAI_BASE_URL_VARIABLE, "")
     own = is_own_server(base_url)
-    return OpenAiModel(named_by_environment("openai", KEY, (MODEL, DEFAULT_MODEL), base_url, self_hosted=own))
+    return OpenAiModel(
+        named_by_environment(
+            "openai", OPENAI_KEY_VARIABLE, (OPENAI_MODEL_VARIABLE, OPENAI_DEFAULT_MODEL), base_url, self_hosted=own
+        )
+    )
 
 
 class OpenAiModel(HostedModel):
@@ -105,7 +109,7 @@ class OpenAiModel(HostedModel):
         super().__init__(endpoint)
         self._client = openai_client_at(endpoint.key, endpoint.base_url)
 
-    def _forms(self, shape: ReplyShape) -> tuple[Form, ...]:
+    def _forms(self, shape: ReplyShape) -> tuple[ReplyForm, ...]:
         """Forms to ask for: less than a schema only of servers of one's own, where nothing else is of use."""
         if shape.strict and self.endpoint.self_hosted:
             return "json_schema", "json_object", "text"
@@ -178,7 +182,7 @@ class OpenAiModel(HostedModel):
     @cached_property
     def _streaming(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
-        key, base_url = self.endpoint.key, self.endpoint.base_url or ADDRESS
+        key, base_url = self.endpoint.key, self.endpoint.base_url or OPENAI_ADDRESS
         return openai.AsyncOpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
 
     def _batches(self) -> "OpenAiBatches":
@@ -197,14 +201,14 @@ class OpenAiBatches(BatchApi):
 
     def line(self, name: str, request: Request) -> bytes:
         """One request."""
-        return json_line({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": request})
+        return json_line({"custom_id": name, "method": "POST", "url": CHAT_COMPLETIONS, "body": request})
 
     def make(self, file: Path, token: str) -> str:
         """The batch's id."""
         with sdk_failures():
             uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
             made = self._client.batches.create(
-                completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={BATCH_MARK: token}
+                completion_window="24h", endpoint=CHAT_COMPLETIONS, input_file_id=uploaded, metadata={BATCH_MARK: token}
             )
             return made.id
 
@@ -283,8 +287,8 @@ def _defused_but_phrases(text: str) -> str:
     return "".join(part if place % 2 else defused(part) for place, part in enumerate(_PHRASE.split(text)))
 
 
-IMAGE_MODEL, DEFAULT_IMAGE_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
-SIZE, QUALITY = "1024x1024", "medium"
+OPENAI_IMAGE_MODEL_VARIABLE, OPENAI_DEFAULT_IMAGE_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
+DRAWN_SIZE, QUALITY = "1024x1024", "medium"
 """Size and quality that the price file's price is for."""
 
 
@@ -293,10 +297,10 @@ class OpenAiPictures(VendorPictures):
 
     def __init__(self) -> None:
         self._client = openai_client()
-        super().__init__("openai", model_of(IMAGE_MODEL, DEFAULT_IMAGE_MODEL))
+        super().__init__("openai", model_of(OPENAI_IMAGE_MODEL_VARIABLE, OPENAI_DEFAULT_IMAGE_MODEL))
 
     def _image(self, told: str, bill: Bill) -> bytes:
-        body = {"model": self.model_name, "prompt": told, "n": 1, "size": SIZE, "quality": QUALITY}
+        body = {"model": self.model_name, "prompt": told, "n": 1, "size": DRAWN_SIZE, "quality": QUALITY}
         with sdk_failures():
             reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
             response = reply.parse()

@@ -16,20 +16,20 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.cost import Count, ExpectedUse, ItemSize
 from tasks.providers.embedded.texts import pieces_of
-from tasks.providers.production.calls import CALLS_AT_ONCE, REFUSED, CallFailed, Service, in_batches
+from tasks.providers.production.calls import CALLS_AT_ONCE, REFUSED_CALL, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import data_url, openai_client, sdk_failures
 from tasks.providers.production.screening import NOTHING
-from tasks.providers.upload import SIDE_MAX, for_upload
+from tasks.providers.upload import SENT_SIDE_MAX, for_upload
 from tasks.runtime.parallel import map_ordered
 
-MODEL = "CURATE_OPENAI_MODERATION_MODEL"
-DEFAULT_MODEL = "omni-moderation-2024-09-26"
+MODERATION_MODEL_VARIABLE = "CURATE_OPENAI_MODERATION_MODEL"
+MODERATION_DEFAULT_MODEL = "omni-moderation-2024-09-26"
 """The dated snapshot behind `omni-moderation-latest`: an alias would change what signals mean, not their version."""
-SERVICE = "openai_moderation"
+MODERATION_SERVICE = "openai_moderation"
 """Name in the price file and in the record of use; a unit is a piece of text or an image."""
-CATEGORIES = frozenset(field.alias or name for name, field in CategoryScores.model_fields.items())
+MODERATION_CATEGORIES = frozenset(field.alias or name for name, field in CategoryScores.model_fields.items())
 """The categories that every answer must score."""
-WINDOW_CHARACTERS, OVERLAP = 2000, 200
+MODERATION_CHARACTERS, MODERATION_OVERLAP = 2000, 200
 """OpenAI advises pieces below 2,000 characters."""
 PIECES_MAX = 16
 """Pieces in one request."""
@@ -53,11 +53,14 @@ class _Answer(BaseModel):
 class _Moderation:
     """One connection; every answer is checked for completeness."""
 
-    service = SERVICE
+    service = MODERATION_SERVICE
 
     def __init__(self) -> None:
-        self._client, self._model = openai_client(), os.environ.get(MODEL) or DEFAULT_MODEL
-        self._calls = Service(SERVICE)
+        self._client, self._model = (
+            openai_client(),
+            os.environ.get(MODERATION_MODEL_VARIABLE) or MODERATION_DEFAULT_MODEL,
+        )
+        self._calls = Service(MODERATION_SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
         """One result per piece. Raises CallFailed."""
@@ -71,7 +74,8 @@ class _Moderation:
         except ValidationError:
             raise CallFailed("malformed_answer") from None
         complete = all(
-            CATEGORIES <= r.category_scores.keys() == r.categories.keys() and r.flagged == any(r.categories.values())
+            MODERATION_CATEGORIES <= r.category_scores.keys() == r.categories.keys()
+            and r.flagged == any(r.categories.values())
             for r in results
         )
         if not complete or len(results) != len(pieces):
@@ -84,16 +88,16 @@ class OpenAiModeration(_Moderation):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = f"openai-{self._model}-window{WINDOW_CHARACTERS}"
+        self.version = f"openai-{self._model}-window{MODERATION_CHARACTERS}"
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """Pieces of texts, so many a request."""
-        pieces = sum(len(pieces_of(item.text, WINDOW_CHARACTERS, OVERLAP)) for item in items)
+        pieces = sum(len(pieces_of(item.text, MODERATION_CHARACTERS, MODERATION_OVERLAP)) for item in items)
         return ExpectedUse(-(-pieces // PIECES_MAX), units=pieces)
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order."""
-        pieces = [pieces_of(text, WINDOW_CHARACTERS, OVERLAP) for text in texts]
+        pieces = [pieces_of(text, MODERATION_CHARACTERS, MODERATION_OVERLAP) for text in texts]
         groups = map_ordered(self._moderate, in_batches(pieces, len, PIECES_MAX, len(pieces)), CALLS_AT_ONCE)
         return [value for group in groups for value in group]
 
@@ -104,7 +108,7 @@ class OpenAiModeration(_Moderation):
             requests = [pieces[start : start + PIECES_MAX] for start in range(0, len(pieces), PIECES_MAX)]
             results = iter([result for request in requests for result in self._ask(request)])
         except CallFailed as failure:
-            if len(group) > 1 and failure.reason in ("http_400", REFUSED):  # one text must not fail the others
+            if len(group) > 1 and failure.reason in ("http_400", REFUSED_CALL):  # one text must not fail the others
                 return [value for text in group for value in self._moderate([text])]
             return [Failed(failure.reason)] * len(group)
         return [_strongest([next(results) for _ in text]) if text else NOTHING for text in group]
@@ -115,7 +119,7 @@ class OpenAiImageModeration(_Moderation):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = f"openai-{self._model}-image{SIDE_MAX}"
+        self.version = f"openai-{self._model}-image{SENT_SIDE_MAX}"
 
     def moderate_images(self, images: Sequence[DecodedImage]) -> list[Moderation | Failed]:
         """Moderation of every image, in order, with the categories that the service applied to images."""

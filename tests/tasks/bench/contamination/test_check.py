@@ -92,7 +92,7 @@ def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_sp
 
 
 def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.bench.contamination.check.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.bench.contamination.check.CHECKED_AT_ONCE", 7)
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(json.dumps({"text": LONG if n % 10 == 0 else f"row {n}"}) for n in range(1, 41)))
     found, counted = _check(bench, path)
@@ -202,7 +202,7 @@ def test_however_many_texts_are_looked_at_together_the_same_are_found(prompts, t
     index = PromptIndex(prompts, 0.5)
     alone = [index.find(texts[row : row + 1]).with_columns(pl.col("row") + row) for row in range(len(texts))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.bench.contamination.prompt_index.PIECE_BYTES", piece_bytes)
+        patch.setattr("tasks.bench.contamination.prompt_index.INDEXED_BYTES", piece_bytes)
         assert index.find(texts).equals(pl.concat([index.find(texts[:0]), *alone]))
         assert joined_words(texts).to_list() == [" ".join(said) for said in words_of_each(texts)]
 

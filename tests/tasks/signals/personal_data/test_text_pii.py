@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.providers.embedded.pii.names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, name_windows, telling
+from tasks.providers.embedded.pii.names import NAME_WINDOW_CHARACTERS, OVERLAP_CHARACTERS, name_windows, telling
 from tasks.providers.embedded.pii.numbers import iban, luhn
 from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.signals.registry import text_signals
@@ -151,7 +151,7 @@ def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
 @given(st.integers(0, 300), st.integers(0, 5000))
 def test_windows_overlap_and_every_character_belongs_to_one(start, length):
     windows = list(name_windows(start, start + length))
-    assert all(first <= own[0] <= own[1] <= last <= first + WINDOW_CHARACTERS for first, last, own in windows)
+    assert all(first <= own[0] <= own[1] <= last <= first + NAME_WINDOW_CHARACTERS for first, last, own in windows)
     assert [edge for _, _, own in windows for edge in own][1:-1:2] == [own[0] for _, _, own in windows][1:]
     assert (windows[0][2][0], windows[-1][2][1]) == (start, start + length)
     assert all(one[1] - two[0] == OVERLAP_CHARACTERS for one, two in itertools.pairwise(windows))
@@ -177,7 +177,7 @@ def test_the_very_end_of_a_long_text_and_a_window_of_too_many_tokens_are_read(em
     text = "图" * 200_000 + " I live at 48 Willow Lane, Springfield. Write to lena@example.com"
     assert found(embedded, text) == [("address", "48 Willow Lane, Springfield"), ("email", "lena@example.com")]
     dense = "图é" * 220 + " Margaret Hamilton lives here"
-    assert len(dense) < WINDOW_CHARACTERS
+    assert len(dense) < NAME_WINDOW_CHARACTERS
     assert "person" in [span.type for span in spans(embedded, dense)]
 
 
