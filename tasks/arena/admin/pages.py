@@ -162,9 +162,17 @@ class Admin:
             "expected": round(expected, 1), "price": price.model_dump() if price else None,
         }  # fmt: skip
 
-    def shown(self, done: str = "", status: int = 200) -> Response:
+    def shown(self, done: str = "") -> Response:
         """The page, with a line about what was done."""
-        return HTMLResponse(self._page.get_template("admin.html").render(self.figures(), done=done), status)
+        return self._rendered(done, "", {}, 200)
+
+    def refused(self, why: str, what: str, form: Mapping[str, Sequence[str]]) -> Response:
+        """The page with the line of an error. The form that was refused is open and has what was typed."""
+        return self._rendered(why, what, {name: values[0] for name, values in form.items()}, 422)
+
+    def _rendered(self, line: str, what: str, typed: Mapping[str, str], status: int) -> Response:
+        page = self._page.get_template("admin.html").render(self.figures(), done=line, what=what, typed=typed)
+        return HTMLResponse(page, status)
 
     def do(self, what: str, form: Mapping[str, Sequence[str]], by: str = "") -> str:
         """Apply a form of an operator; returns a line that says so. Raises BadInput; then nothing changed."""
@@ -315,10 +323,11 @@ def admin_app(arena: Arena, tokens: Mapping[str, str], settings: ArenaSettings) 
         by = admin.who(request)
         if by is None:
             return Response(status_code=403)
+        form = await form_of(request)
         try:
-            done = await run_in_threadpool(admin.do, what, await form_of(request), by)
+            done = await run_in_threadpool(admin.do, what, form, by)
         except CurateError as error:
-            return await run_in_threadpool(admin.shown, str(error), 422)
+            return await run_in_threadpool(admin.refused, str(error), what, form)
         return await run_in_threadpool(admin.shown, done)
 
     app.add_exception_handler(HTTPException, lambda *_: Response(status_code=403))

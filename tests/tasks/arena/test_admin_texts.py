@@ -22,6 +22,7 @@ from tests.built_arena import VISIT, Scripted
 
 TOKENS = {"the token of anna": "anna", "the token of ben": "ben", "a token of nobody": ""}
 ENTRY = "name: new-model\nbase_url: http://127.0.0.1\nprice: {input_usd_per_million: 1, output_usd_per_million: 2}"
+SUMMARIES = {"serve": "Serve another", "reasons": "Reasons", "starters": "Starter prompts", "terms": "Terms"}
 TERMS = {"version": "2026-12", "text_en": "Be kind.", "text_de": "Sei nett."}
 
 
@@ -115,6 +116,24 @@ def test_a_change_that_cannot_be_made_is_one_line_and_changes_nothing(build, wha
     told = sent(built, what, form)
     assert told.status_code == 422 and error in told.text.replace("&#39;", "'")
     assert not (built.folder / "admin.json").exists() and abouts(built) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "field", "others"),
+    [
+        ("serve", "value", {}),
+        ("reasons", "value", {}),
+        ("starters", "value", {}),
+        ("terms", "text_en", {"version": ""}),
+        ("terms", "version", {"text_en": ""}),
+    ],
+)
+def test_a_form_that_was_refused_is_open_with_what_was_typed(build, what, field, others):
+    answer = sent(build(), what, {field: "typed: <b>[", **others})
+    form = answer.text.partition(f'action="/{what}"')[2].partition("</form>")[0]
+    assert answer.status_code == 422
+    assert "typed: &lt;b&gt;[" in form
+    assert f'<details class="edit" open><summary>{SUMMARIES[what]}' in answer.text
 
 
 def test_a_change_that_cannot_be_written_is_neither_in_force_nor_in_the_audit_log(build):
