@@ -63,14 +63,15 @@ RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "fail
 class RunRecord:
     """The record of a running run: written again after every stage, so that a killed run leaves what it did.
 
-    Its file is named by `started`. The funnel is recorded only when a release was made, because not every line has a
-    outcome before.
+    Its file is named by `started`, with `_2`, `_3` for runs of the same second. The funnel is recorded only when a
+    release was made, because not every line has an outcome before.
     """
 
     def __init__(self, store: Store, settings: Settings, started: datetime, run: str = "") -> None:
         """`run` names the deployment, or else the flow."""
         self.store, self.settings, self.started, self.run = store, settings, started, run
         self.reports: list[StageReport] = []
+        self._path = _free_path(store, started)
         self.write(RUNNING)
 
     def add(self, report: StageReport) -> None:
@@ -92,8 +93,14 @@ class RunRecord:
             "funnel": funnel(self.store).model_dump(mode="json") if released else None,
             "audit": None if state == RUNNING else last_entry(self.store),
         }
-        path = f"{_FOLDER}/{self.started:%Y%m%dT%H%M%S}Z.json"
-        self.store.write_bytes(path, json.dumps(record, indent=2).encode())
+        self.store.write_bytes(self._path, json.dumps(record, indent=2).encode())
+
+
+def _free_path(store: Store, started: datetime) -> str:
+    """Path of a record that is not there yet; paths of one second are in the order of their runs."""
+    second = f"{_FOLDER}/{started:%Y%m%dT%H%M%S}Z"
+    taken = sum(path.startswith(second) for path in record_paths(store))
+    return f"{second}_{taken + 1}.json" if taken else f"{second}.json"
 
 
 @contextmanager
