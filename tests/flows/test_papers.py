@@ -281,7 +281,7 @@ def written(judge, tmp_path):
     seen = {image_id: {"names": ["cup"]} for image_id in store.read("images")["image_id"]}
     store.replace("signals/objects", facts_frame("objects", seen))
     votes = [f"i{place},x,y,model_a,{rater}" for place in range(3) for rater in range(5)]
-    answers = [f"i{place},A blue cup." for place in range(3)]
+    answers = [f"i{place},{text}" for place, text in enumerate(("A blue cup.", "A blue cup.", "A bowl."))]
     return {
         "STORE": store.root,
         "BENCH": "b",
