@@ -45,8 +45,7 @@ class ReleasedCategories(Row):
     humor: bool | None
     """Asks for or about something funny."""
     instruction_following: bool | None = None
-    """States requirements on the answer that can be checked in it, such as format, length, or words to use or avoid;
-    null before layout 12."""
+    """States requirements that can be checked in the answer, such as its format or length; null before layout 12."""
     is_code: bool | None
     """A message contains or asks for program code."""
     longer_query: bool | None = None

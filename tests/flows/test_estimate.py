@@ -56,7 +56,7 @@ def test_prompts_pieces_of_text_images_and_calls_a_tag_are_counted_once_and_a_ba
     assert (images["signals"], images["items"], images["calls"], images["units"]) == ("image_moderation", 1, 1, 1)
     rows = _rows(curate, store, "--provider", "categories=openai_each_tag", "--provider", "criteria=openai")
     calls = {row["signals"]: row["calls"] for row in rows if row["mode"] == "one by one"}
-    assert calls == {"categories": 3 * 7, "criteria": 3}
+    assert calls == {"categories": 3 * 8, "criteria": 3}
     code, out, _ = curate("estimate", "--store", store.root)
     assert code == 0
     assert "would cost nothing" in out

@@ -61,7 +61,10 @@ def test_an_error_of_a_task_that_ends_its_run_is_one_line_of_the_log(caplog):
         run()
     with caplog.at_level(logging.INFO):  # as the process of a deployment's run logs its end
         logging.getLogger("prefect.flow_runs").error("", exc_info=error)
-    assert caplog.text.count(str(error)) == 1 and "Traceback" not in caplog.text
+    # Prefect's other threads may log that they failed to send an event with this error
+    lines = [record for record in caplog.records if record.name in ("prefect.flow_runs", "prefect.task_runs")]
+    assert [record.getMessage() for record in lines].count(str(error)) == 1
+    assert not any(record.exc_info for record in lines)
     finished = [record.getMessage() for record in caplog.records if "Finished in state" in record.getMessage()]
     assert finished == ["Finished in state Failed"] * 2
 

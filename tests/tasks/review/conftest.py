@@ -3,19 +3,23 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 from flows.products import keyed_items
 from schemas.asked_model import AskedModel
+from schemas.benches.judging import Answer
 from schemas.settings import EvaluateSettings
 from tasks.judging.answers import ask_models
+from tasks.judging.caption_answers import caption_bench
 from tasks.judging.sources import bench_of
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 from tests.generated_bench import NAME, decided, settings_for
 from tests.reviewed_store import held_store
 from tests.small_store import small_store
-from tests.visit_bench import visit_bench
+from tests.visit_bench import stored_answer, visit_bench
 from tests.voted_store import voted
 
 ANSWERS = {"x": "A cup of {}.", "y": "=A plate. <script>alert(1)</script>"}
@@ -38,6 +42,16 @@ def made(looked, tmp_path_factory) -> Callable[[str], Store]:
     def written(folder: Path) -> Store:
         return visit_bench(folder, ANSWERS)
 
+    def captioned(folder: Path) -> Store:
+        store = visit_bench(folder, {"seer": "A plate."})
+        asked = [
+            SimpleNamespace(conversation_id=question.question_id, document_id=question.document_id)
+            for question in caption_bench(store, "b", "instruction").questions
+        ]
+        answers = [stored_answer(each, "reader", "A cup.") for each in asked]
+        store.replace("answers", pl.concat([store.read("answers"), frame_of(Answer, answers)]))
+        return store
+
     def generated(folder: Path) -> Store:
         return decided(settings_for(folder / "store", general=1, fine=1, levels=["easy"]))
 
@@ -50,6 +64,7 @@ def made(looked, tmp_path_factory) -> Callable[[str], Store]:
     makers = {
         "wrong_answers": wrong,
         "battles": voted,
+        "caption_answers": captioned,
         "items": written,
         "preferences": written,
         "generated": generated,
