@@ -6,13 +6,11 @@ import json
 import sys
 import time
 
+from schemas.tags import TAGS
+
 LATENCY_SECONDS = 0.05
 FAILURES = ("429", "500", "drop")
-ANSWER = json.dumps(
-    dict.fromkeys(
-        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
-    )
-)
+ANSWER = json.dumps(dict.fromkeys(TAGS, False))
 
 
 IMAGE = base64.b64encode(b"\x89PNG\r\n" + bytes(50_000)).decode()
