@@ -24,7 +24,12 @@ HELD = "conversation_id,content_id,reasons,verdict"
 ITEMS = "item,reference_id,rater,correct,fault,harmful"
 GENERATED = "item_id,guideline,description_fits,question_fits"
 BATTLES = [f"b{n}" for n in range(len(MODELS))]
-OPTIONS = {"items": ("--bench", "b"), "preferences": ("--bench", "b"), "caption_answers": ("--bench", "b"), "generated": ("--bench", NAME)}
+OPTIONS = {
+    "items": ("--bench", "b"),
+    "preferences": ("--bench", "b"),
+    "caption_answers": ("--bench", "b"),
+    "generated": ("--bench", NAME),
+}
 
 
 def rows_of(file):
