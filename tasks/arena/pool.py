@@ -128,18 +128,21 @@ class Pool:
         The rules are those of a pair, among the pairs that have the kept model, also where that one is drawn no more.
         """
         others = [model for model in self._weighted() if model.name not in {kept, *failed}]
-        model = next((each for each in self.models if each.name == kept), None)
-        beside = (model or others[0]).model_copy(update={"name": kept, "weight": 1.0}) if others else None
-        if beside is None:
+        if not others:
             return None
-        fitting = [each for each in for_prompt([*others, beside], with_image) if each.name != kept]
+        kept_model = next((model for model in self.models if model.name == kept), others[0])
+        # it counts in every pair, so its own weight plays no part; a name that is served no more stands for itself
+        beside = kept_model.model_copy(update={"name": kept, "weight": 1.0})
+        # the models that may be drawn for this prompt
+        fitting = [model for model in for_prompt([*others, beside], with_image) if model.name != kept]
         drawn = draw_pair([*fitting, beside], rng, self._votes(cast), self.sampling, kept)
         if drawn is None:
             return None
-        (name,) = {each.name for each in drawn.pair} - {kept}
+        (name,) = {model.name for model in drawn.pair} - {kept}
+        # other model -> its share of the draw
         shares = {other: share for other, share in drawn.told["shares"].items() if other != kept}
-        told = drawn.told | {"shares": shares, "in_place_of": list(failed)}
-        return DrawnInstead(next(each for each in self.models if each.name == name), told)
+        sampling = drawn.told | {"shares": shares, "in_place_of": list(failed)}
+        return DrawnInstead(next(model for model in self.models if model.name == name), sampling)
 
     def _weighted(self) -> list[ArenaModel]:
         """The models that may be asked now, with the weights of the operator."""

@@ -149,6 +149,7 @@ class Admin:
     def _model(self, name: str, weight: float) -> dict[str, Any]:
         """One model; its counts are of the hours that are shown."""
         state, pool, figures = self.arena.steering.now(), self.arena.pool, self.arena.figures
+        # what the model did in each hour; None where it did nothing
         by_hour = [counts.get(name) for counts in figures.hours().values()]
         own = [each for each in by_hour if each]
         drawn, expected = figures.exposure().get(name, (0, 0.0))

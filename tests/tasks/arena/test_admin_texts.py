@@ -72,7 +72,7 @@ def test_a_model_is_served_from_the_next_message_on_in_every_process(build):
     ]
 
 
-def test_a_model_of_the_file_takes_other_keys_and_gets_its_own_back(build):
+def test_a_model_of_the_file_gets_its_own_keys_back_after_others(build):
     built = build()
     sent(built, "serve", {"value": "name: good-model\nbase_url: http://127.0.0.1\nsize: 7 B"})
     (changed,) = [model for model in built.arena.pool.models if model.name == "good-model"]
@@ -111,7 +111,7 @@ def test_a_model_of_the_file_takes_other_keys_and_gets_its_own_back(build):
         ("nothing", {}, "this form is not known"),
     ],
 )
-def test_a_change_that_cannot_be_made_is_one_line_and_changes_nothing(build, what, form, error):
+def test_a_change_that_cannot_be_made_is_one_line(build, what, form, error):
     built = build()
     told = sent(built, what, form)
     assert told.status_code == 422 and error in told.text.replace("&#39;", "'")
@@ -182,7 +182,7 @@ def test_every_operator_has_a_token_of_their_own(monkeypatch):
     assert operator_tokens(settings) == {"0123456789abcdef": "anna", "fedcba9876543210": "ben"}
 
 
-def test_a_price_counts_and_is_shown_at_once(build):
+def test_a_price_counts_at_once(build):
     built = build()
     assert built.arena.figures.price("good-model") is None
     sent(built, "price", {"model": "good-model", "input": "0.5", "output": "2"})
@@ -198,7 +198,7 @@ def test_a_price_counts_and_is_shown_at_once(build):
     ]
 
 
-def test_reasons_are_offered_and_taken_at_once(build):
+def test_reasons_are_offered_at_once(build):
     built = build()
     sent(built, "reasons", {"value": "better: {kind_words: {en: Kinder}}"})
 
@@ -229,7 +229,7 @@ def test_what_the_page_shows_to_edit_is_taken_as_it_is(build):
     assert yaml.safe_load(texts["reasons"])["better"]["clear"]["en"] == "Clearer"
 
 
-def test_starter_prompts_and_languages_change_on_the_open_page(build, admission):
+def test_the_open_page_changes_its_starter_prompts(build, admission):
     built = build()
     app = application(built, admission)
     starters = "categories: [{title: {en: Ask}, prompts: {en: [What is <new>?], de: [Was ist neu?]}}]"
