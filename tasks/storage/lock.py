@@ -123,7 +123,7 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
     ended, renewed_at = threading.Event(), [_now()]
     renewing = threading.Thread(target=_renew, args=(store, own, terms, ended, renewed_at), daemon=True)
     renewing.start()
-    HOLDS[store.path] = partial(_require_held, store, own, terms, renewed_at)
+    HOLDS[store.path] = partial(_require_held, store, own, terms, ended, renewed_at)
     try:
         yield
     finally:
@@ -181,18 +181,19 @@ def _now() -> float:
 
 def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     while not ended.wait(terms.renewed_every):
-        if _lost(store, own, renewed_at):
+        if _lost(store, own, renewed_at) and not ended.is_set():
             sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
             _thread.interrupt_main()
             return
 
 
-def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float]) -> None:
-    """Raises StoreUnwell when another run holds the lease.
+def _require_held(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
+    """Raises StoreUnwell when another run holds the lease, and ends the renewing, which would say the same again.
 
     The lease file is read only when it may have expired since the last renewal, as after a suspend.
     """
     if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
+        ended.set()
         raise StoreUnwell(
             f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
             "Run it again when the other has ended"

@@ -121,6 +121,16 @@ def test_a_run_that_stood_still_until_another_took_over_writes_nothing_more(stor
     store.write_bytes("tables/rejects/parts.json", b"[2]")  # and the next run may
 
 
+def test_a_run_that_noticed_the_loss_itself_is_not_interrupted_for_it_as_well(store, capsys):
+    with leased(store, Terms(renewed_every=0.5, expires_after=0.6, settles_in=0.0)):
+        store.write_bytes(FILE, b"another")
+        time.sleep(0.2)
+        with pytest.raises(StoreUnwell, match="was taken over by another run while this one stood still"):
+            store.write_bytes("tables/rejects/parts.json", b"[1]")
+        time.sleep(0.6)  # the next renewal would have been due
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_that_stood_still_and_was_not_missed_goes_on(store):
     with leased(store, Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)):
         time.sleep(0.2)
