@@ -78,15 +78,18 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
 
 def _fragility(table: pl.DataFrame) -> Part | None:
     """The fewest votes that change first place and neighbours, of all boards; the figure is of the overall board."""
-    told = contests(table)
-    shown = told.filter(slice="overall", contest="neighbours").head(MATRIX_MODELS_MAX)
-    if shown.is_empty():
+    contested = contests(table)
+    neighbours = contested.filter(slice="overall", contest="neighbours").head(MATRIX_MODELS_MAX)
+    if neighbours.is_empty():
         return None
-    names = [f"{one_line(a, 24)} / {one_line(b, 24)}" for a, b in shown.select("model", "rival").iter_rows()]
-    needed = {change: shown[change].cast(pl.Float64).fill_null(0.0).to_list() for change in ("removed", "reversed")}
-    unit = "votes" if shown["unit"][0] == "vote" else f"votes, by {shown['unit'][0]}"
-    rounded = told.with_columns(pl.col("difference").round(1), pl.col("^.*_fraction$").round(5))
-    return part("fragility", rounded, paired_bars(names, needed, unit), votes=f"{shown['of'][0]:,}")
+    names = [f"{one_line(a, 24)} / {one_line(b, 24)}" for a, b in neighbours.select("model", "rival").iter_rows()]
+    # Votes that must be removed or reversed; one value a pair of neighbours, 0 where no number of votes is enough.
+    needed = {
+        change: neighbours[change].cast(pl.Float64).fill_null(0.0).to_list() for change in ("removed", "reversed")
+    }
+    unit = "votes" if neighbours["unit"][0] == "vote" else f"votes, by {neighbours['unit'][0]}"
+    rounded = contested.with_columns(pl.col("difference").round(1), pl.col("^.*_fraction$").round(5))
+    return part("fragility", rounded, paired_bars(names, needed, unit), votes=f"{neighbours['of'][0]:,}")
 
 
 def _checks(table: pl.DataFrame) -> Part | None:
@@ -113,31 +116,31 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
-    shown = order[:MATRIX_MODELS_MAX]
+    first_models = order[:MATRIX_MODELS_MAX]
     titles = [f"{one_line(_slice_title(name), 40)} ({votes.get(name, 0):,})" for name in names]
     thin = [place for place, name in enumerate(names) if votes.get(name, 0) < GREY_SLICE_VOTES]
-    figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
+    figure = matrix(first_models, titles, _values(first_models, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
 
 
 def _exposure(table: pl.DataFrame) -> Part:
-    given = table.sort("by", "appearances", "group", descending=[False, True, False])
-    shown = given.filter(pl.int_range(pl.len()).over("by") < MATRIX_MODELS_MAX // 2)
-    rows, models = shown["by", "group", "appearances"].iter_rows(), given.filter(by="model")["appearances"]
+    ordered = table.sort("by", "appearances", "group", descending=[False, True, False])
+    largest = ordered.filter(pl.int_range(pl.len()).over("by") < MATRIX_MODELS_MAX // 2)
+    rows, models = largest["by", "group", "appearances"].iter_rows(), ordered.filter(by="model")["appearances"]
     figure = bars({f"{by}: {one_line(group, 40)}": count for by, group, count in rows}, "sides of votes")
-    return part("exposure", given.with_columns(pl.col(pl.Float64).round(3)), figure, ratio=models[0] / models[-1])
+    return part("exposure", ordered.with_columns(pl.col(pl.Float64).round(3)), figure, ratio=models[0] / models[-1])
 
 
 def _lives(table: pl.DataFrame) -> Part | None:
-    told = table.drop_nulls("moved").sort("rating", "model", descending=[True, False]).head(MATRIX_MODELS_MAX)
-    if told.is_empty():
+    moved = table.drop_nulls("moved").sort("rating", "model", descending=[True, False]).head(MATRIX_MODELS_MAX)
+    if moved.is_empty():
         return None
     chance = pl.col("moved_by_chance")
-    ends = told.with_columns(low=pl.col("moved") - chance, high=pl.col("moved") + chance)
+    ends = moved.with_columns(low=pl.col("moved") - chance, high=pl.col("moved") + chance)
     figure = intervals(ends["model"], ends, ("moved", "low", "high"), "rating points, with the 95 % interval")
-    named = pl.col("left").replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
+    departed = pl.col("left").replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
     shown = table.sort("rating", "model", descending=[True, False], nulls_last=True).with_columns(
-        named, pl.col(pl.Float64).round(1)
+        departed, pl.col(pl.Float64).round(1)
     )
     return part("model_lives", shown.drop("provider", "rating_late"), figure)
 
@@ -188,31 +191,31 @@ def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
     """Sections on style: its effect on votes, also by category (VisionArena Fig. 6), and on ranks (Fig. 8)."""
     coefficients, changes = tables.read("style_coefficients"), tables.read("rank_changes")
     columns = _categories(ratings)
-    told = coefficients.filter(~pl.col("flags").list.contains("constant")).drop_nulls("coefficient")
-    found: list[Part | None] = []
+    estimated = coefficients.filter(~pl.col("flags").list.contains("constant")).drop_nulls("coefficient")
+    parts: list[Part | None] = []
     if coefficients.height:
         unit = "change of log-odds per standard deviation, with its 95 % interval"
-        whole = told.filter(slice="overall")
-        figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
+        overall = estimated.filter(slice="overall")
+        figure = intervals(overall["covariate"], overall, ("coefficient", "ci95_low", "ci95_high"), unit)
         table = rounded_table(coefficients, 4)
         made = part("style_coefficients", table, figure)
-        found.append(replace(made, about=f"{made.about}{_names_known(coefficients)}"))
-        rows = told["covariate"].unique(maintain_order=True).to_list()
-        firm = told.filter(
+        parts.append(replace(made, about=f"{made.about}{_names_known(coefficients)}"))
+        rows = estimated["covariate"].unique(maintain_order=True).to_list()
+        firm = estimated.filter(
             (pl.col("battles") == pl.col("of")).fill_null(True) | (pl.col("battles") >= GREY_SLICE_VOTES)
         )
-        cells = {(name, of): value for of, name, value in firm["slice", "covariate", "coefficient"].iter_rows()}
+        cells = {(name, board): value for board, name, value in firm["slice", "covariate", "coefficient"].iter_rows()}
         if rows:
             of_categories = table.filter(pl.col("slice").is_in([*columns]))
             drawn = heat_map(rows, columns, cells, digits=2, around_zero=True)
-            found.append(part("style_by_category", of_categories, drawn))
+            parts.append(part("style_by_category", of_categories, drawn))
     if changes.height:
         shown = changes.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True)
         models = shown.filter(slice="overall")["model"].head(MATRIX_MODELS_MAX).to_list()
-        moved = {(model, of): change for of, model, change in shown["slice", "model", "rank_change"].iter_rows()}
+        moved = {(model, board): change for board, model, change in shown["slice", "model", "rank_change"].iter_rows()}
         table = shown.with_columns(pl.col(pl.Float64).round(1))
-        found.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
-    return found
+        parts.append(part("rank_changes", table, heat_map(models, columns, moved, around_zero=True)))
+    return parts
 
 
 def _names_known(coefficients: pl.DataFrame) -> str:
@@ -253,16 +256,16 @@ _MARKS = {1.0: "X", 0.85: "X*", 0.65: "R", 0.3: "?", 0.15: "O*", 0.0: "O"}
 
 def failures_part(store: Store, released: Collection[str]) -> Part | None:
     """Marks of every model at the released prompts that people saw fail; None without such prompts."""
-    found = hard_prompts(store).filter(pl.col("question_id").is_in(list(released)))
-    if found.is_empty():
+    marks = hard_prompts(store).filter(pl.col("question_id").is_in(list(released)))
+    if marks.is_empty():
         return None
     darkness = {mark: shade for shade, mark in _MARKS.items()}
-    prompts = found.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
+    prompts = marks.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
     titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MATRIX_MODELS_MAX).iter_rows()}
-    cells = {(model, name): darkness[mark] for model, name, mark in found["model", "question_id", "mark"].iter_rows()}
-    models = sorted(set(found["model"]))[:MATRIX_MODELS_MAX]
+    cells = {(model, name): darkness[mark] for model, name, mark in marks["model", "question_id", "mark"].iter_rows()}
+    models = sorted(set(marks["model"]))[:MATRIX_MODELS_MAX]
     figure = matrix(models, [*titles.values()], _values(models, [*titles], cells), marks=_MARKS)
-    wide = found.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
+    wide = marks.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
     return part("hard_prompts", wide, figure, shown=len(titles), every=prompts.height)
 
 
@@ -352,10 +355,10 @@ def _classes(shares: pl.DataFrame, prefix: str, key: str) -> Part | None:
 
 def _placed(table: pl.DataFrame, *prefixes: str) -> pl.DataFrame:
     """Rows of slices with these prefixes, with `name` and `part` of their class; part is null for a whole class."""
-    kind, rest = pl.col("slice").str.splitn(":", 2).struct.unnest(), ("name", "part")
+    kind, fields = pl.col("slice").str.splitn(":", 2).struct.unnest(), ("name", "part")
     split = table.with_columns(kind.name.map(lambda field: {"field_0": "kind", "field_1": "class"}[field]))
     chosen = split.filter(pl.col("kind").is_in(prefixes))
-    names = pl.col("class").str.splitn(" / ", 2).struct.rename_fields(rest).alias("names")
+    names = pl.col("class").str.splitn(" / ", 2).struct.rename_fields(fields).alias("names")
     return chosen.with_columns(names).unnest("names")
 
 
@@ -371,12 +374,12 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
     )
     wide = placed.pivot("slice", index="model", values="rating")
     table = board.select("model", overall="rating").join(wide.select("model", *order), on="model", how="left")
-    shown = table.head(MATRIX_MODELS_MAX)
+    first_models = table.head(MATRIX_MODELS_MAX)
     titles = ["all", *(f"{name.partition(':')[2]} ({votes.get(name, 0):,})" for name in order)]
     thin = [place for place, name in enumerate(order) if votes.get(name, 0) < GREY_SLICE_VOTES]
     breaks = [sum(name.startswith("question:") for name in order)]
-    cells = shown.drop("model").cast(pl.Float64).to_numpy()
-    figure = matrix(shown["model"].to_list(), titles, cells, thin=[place + 1 for place in thin])
+    cells = first_models.drop("model").cast(pl.Float64).to_numpy()
+    figure = matrix(first_models["model"].to_list(), titles, cells, thin=[place + 1 for place in thin])
     best = {row[0]: row[2:] for row in table.head(LINES_MAX).iter_rows()}
     rounded = table.with_columns(pl.col(pl.Float64).round(1))
     return [
