@@ -113,11 +113,11 @@ def _recoloured(pairs: pl.DataFrame, colours: pl.DataFrame, radius: NearImages) 
 
 def _distances(hashes: npt.NDArray[np.uint64], i: RowNumbers, j: RowNumbers) -> RowNumbers:
     """Bits by which rows i and j of uint64 (n, words) differ, int64 (pairs,)."""
-    found = np.empty(len(i), np.int64)
+    distances = np.empty(len(i), np.int64)
     for start in range(0, len(i), COSINES_AT_ONCE):
         part = slice(start, start + COSINES_AT_ONCE)
-        found[part] = np.bitwise_count(hashes[i[part]] ^ hashes[j[part]]).sum(axis=1, dtype=np.int64)
-    return found
+        distances[part] = np.bitwise_count(hashes[i[part]] ^ hashes[j[part]]).sum(axis=1, dtype=np.int64)
+    return distances
 
 
 def grey_correlations(pixels: npt.NDArray[np.uint8], i: RowNumbers, j: RowNumbers) -> npt.NDArray[np.float32]:
@@ -127,7 +127,7 @@ def grey_correlations(pixels: npt.NDArray[np.uint8], i: RowNumbers, j: RowNumber
     """
     mean = pixels.mean(axis=1, dtype=np.float32)
     spread = pixels.std(axis=1, dtype=np.float32)
-    found = np.empty(len(i), np.float32)
+    correlations = np.empty(len(i), np.float32)
     for start in range(0, len(i), COSINES_AT_ONCE):
         a, b = i[start : start + COSINES_AT_ONCE], j[start : start + COSINES_AT_ONCE]
         products = np.einsum("np,np->n", pixels[a] - mean[a][:, None], pixels[b] - mean[b][:, None]) / pixels.shape[1]
@@ -135,8 +135,8 @@ def grey_correlations(pixels: npt.NDArray[np.uint8], i: RowNumbers, j: RowNumber
         flat = np.maximum(spread[a], spread[b]) < FLAT_SPREAD_MAX
         alike = flat & (abs(mean[a] - mean[b]) <= FLAT_STEP_MAX)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found[start : start + COSINES_AT_ONCE] = np.where(varied, products / (spread[a] * spread[b]), alike)
-    return found
+            correlations[start : start + COSINES_AT_ONCE] = np.where(varied, products / (spread[a] * spread[b]), alike)
+    return correlations
 
 
 def representatives(
@@ -187,18 +187,18 @@ def update_semantic_images(
     Returns counts of searched images and pairs.
     """
     version = versions[EMBEDDING]
-    known = _embedded(store, version) if radius else pl.DataFrame(schema={"content_id": pl.String})
+    vector_rows = _embedded(store, version) if radius else pl.DataFrame(schema={"content_id": pl.String})
 
     def find(searched: pl.Series) -> pl.DataFrame:
         assert radius
         before = pl.col("content_id").is_in(searched.implode())
-        new, old = known.filter(~before), known.filter(before)
+        new, old = vector_rows.filter(~before), vector_rows.filter(before)
         pairs = close_vectors(store, EMBEDDING, radius.cosine_min, new, old, settings)
         ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
         return pairs.select(**ends, cosine="cosine").sort("image_a", "image_b")
 
     key = search_key(radius, version)
-    counts = _update(store, "semantic_images", "searched_vectors", known["content_id"], key, find)
+    counts = _update(store, "semantic_images", "searched_vectors", vector_rows["content_id"], key, find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
 
 
@@ -214,13 +214,15 @@ def close_vectors(
     new, old = [*blocks_of(fresh)], [*blocks_of(others)]
     blocks, ids = [block for block, _ in new + old], [ids for _, ids in new + old]
     places = [(i, j) for i in range(len(new)) for j in range(i, len(blocks))]
-    held = blocks if shard_runner(settings) else [read_block(store.root, signal, block) for block in blocks]
+    block_vectors = blocks if shard_runner(settings) else [read_block(store.root, signal, block) for block in blocks]
     work = partial(_pairs, store.root, signal, cosine_min)
-    found = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
-    results = map_shards(work, ((held[i], held[j]) for i, j in places), settings)
+    pair_frames = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
+    results = map_shards(work, ((block_vectors[i], block_vectors[j]) for i, j in places), settings)
     for (i, j), (rows, other_rows, cosines) in zip(places, results, strict=True):
-        found.append(pl.DataFrame({"one": ids[i].gather(rows), "other": ids[j].gather(other_rows), "cosine": cosines}))
-    return pl.concat(found)
+        pair_frames.append(
+            pl.DataFrame({"one": ids[i].gather(rows), "other": ids[j].gather(other_rows), "cosine": cosines})
+        )
+    return pl.concat(pair_frames)
 
 
 @one_blas_thread()
@@ -230,10 +232,10 @@ def _pairs(root: str, signal: str, cosine_min: float, shard: tuple[Block | Vecto
     if one.shape[1] != other.shape[1]:
         raise BadInput(several_lengths(signal, "in use", {one.shape[1], other.shape[1]}))
     device = product_device()
-    found = cosine_pairs(one, cosine_min, device) if one is other else close_rows(one, other, cosine_min, device)
+    close_pairs = cosine_pairs(one, cosine_min, device) if one is other else close_rows(one, other, cosine_min, device)
     unload(one)
     unload(other)
-    return found
+    return close_pairs
 
 
 def _update(
@@ -247,14 +249,14 @@ def _update(
     before, after = store.read(ledger), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
     searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
     pairs = store.read(table)
-    known = pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(searched.implode())))
+    all_pairs = pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(searched.implode())))
     if len(searched) < len(ids):
-        known = known.vstack(find(searched))
-    if not (known.equals(pairs) and after.equals(before)):
+        all_pairs = all_pairs.vstack(find(searched))
+    if not (all_pairs.equals(pairs) and after.equals(before)):
         store.replace(ledger, store.empty(ledger))  # after a kill from here on, all images are searched again
-        store.replace(table, known)
+        store.replace(table, all_pairs)
         store.replace(ledger, after)
-    return {"images": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
+    return {"images": len(ids), "searched": len(ids) - len(searched), "pairs": all_pairs.height}
 
 
 def search_key(radius: Row | None, version: str) -> str:
@@ -265,9 +267,13 @@ def search_key(radius: Row | None, version: str) -> str:
 
 def _embedded(store: Store, version: str) -> pl.DataFrame:
     """`stored_vectors` of images, sorted by id, without copies that a policy redacted."""
-    known = stored_vectors(store, EMBEDDING, version)
-    made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
-    return known.filter(~pl.col("content_id").is_in(made) | pl.col("content_id").is_in(logged)).sort("content_id")
+    vector_rows = stored_vectors(store, EMBEDDING, version)
+    redacted, logged = (
+        store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images")
+    )
+    return vector_rows.filter(~pl.col("content_id").is_in(redacted) | pl.col("content_id").is_in(logged)).sort(
+        "content_id"
+    )
 
 
 def cosine_pairs(vectors: Vectors, cosine_min: float, device: str = CPU) -> Close:
@@ -289,18 +295,18 @@ def close_rows(a: Vectors, b: Vectors, cosine_min: float, device: str = CPU) -> 
 def _close(a: Vectors, b: Vectors, cosine_min: float, device: str, once: bool) -> Close:
     """The pairs of `close_rows`; `once` leaves out products below the diagonal."""
     side, least = PRODUCT_SIDE if device == CPU else 4 * PRODUCT_SIDE, cosine_min - PRODUCT_ERROR
-    left = _on_device(a, device)
-    right = left if a is b else _on_device(b, device)
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
+    first_vectors = _on_device(a, device)
+    second_vectors = first_vectors if a is b else _on_device(b, device)
+    batches = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
     for top in range(0, len(a), side):
         for start in range(top if once else 0, len(b), side):
-            products = left[top : top + side] @ right[start : start + side].T
+            products = first_vectors[top : top + side] @ second_vectors[start : start + side].T
             if products.max() < least:  # not so if a vector is NaN
                 continue
             near = products >= least
             i, j = np.nonzero(near) if isinstance(near, np.ndarray) else near.nonzero().T.cpu().numpy()
-            found.append(_sure(a, b, i + top, j + start, cosine_min))
-    i, j, cosines = (np.concatenate(each) for each in zip(*found, strict=True))
+            batches.append(_sure(a, b, i + top, j + start, cosine_min))
+    i, j, cosines = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
     order = np.lexsort((j, i))
     return i[order], j[order], cosines[order]
 
@@ -317,7 +323,7 @@ def _sure(a: Vectors, b: Vectors, i: RowNumbers, j: RowNumbers, cosine_min: floa
     """Candidate pairs whose cosine, each computed by itself, is at least `cosine_min`."""
     cosines = np.empty(len(i), np.float32)
     for start in range(0, len(i), SURE_AT_ONCE):
-        some = slice(start, start + SURE_AT_ONCE)
-        cosines[some] = np.einsum("nd,nd->n", a[i[some]], b[j[some]], optimize=False)
+        part = slice(start, start + SURE_AT_ONCE)
+        cosines[part] = np.einsum("nd,nd->n", a[i[part]], b[j[part]], optimize=False)
     sure = cosines >= np.float32(cosine_min)
     return i[sure], j[sure], cosines[sure]

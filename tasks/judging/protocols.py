@@ -63,8 +63,8 @@ def parse_label(text: str) -> Label | None:
     None without one, or with several different ones. Both spellings are read: `A<B` is `B>A`. Anything else in
     brackets, such as [[A]], is no label.
     """
-    found = labels_in(text)
-    return found.pop() if len(found) == 1 else None
+    labels = labels_in(text)
+    return labels.pop() if len(labels) == 1 else None
 
 
 def labels_in(text: str) -> set[Label]:
@@ -83,14 +83,14 @@ def without_labels(text: str) -> tuple[str, int]:
 
     So a quote of it is no label. `[[A]]` counts too; `[A]` does not, because answers number their options so.
     """
-    found = [
+    marks = [
         mark
         for mark in _BRACKETED.finditer(text)
         if labelled(mark[2]) or (mark[1] and mark[3] and _LIKE_A_LABEL.fullmatch(_plain(mark[2])))
     ]
-    for mark in reversed(found):
+    for mark in reversed(marks):
         text = f"{text[: mark.start(2)]}({mark[2]}){text[mark.end(2) :]}"
-    return text, len(found)
+    return text, len(marks)
 
 
 def without_quotes(text: str, shown: str) -> str:
@@ -109,10 +109,10 @@ def verdict_in(text: str) -> tuple[bool, Label | None]:
 
     Of a JSON object its `better` counts, of free text the last verdict in double square brackets.
     """
-    said = None
+    reply_object = None
     with suppress(ValueError, RecursionError):
-        said = json.loads(text)
-    better = said.get("better") if isinstance(said, dict) else None
+        reply_object = json.loads(text)
+    better = reply_object.get("better") if isinstance(reply_object, dict) else None
     if better not in ("A", "B", "none"):
         better = next(reversed(_STATED.findall(text)), None)
     return better is not None, _BETTER.get((better or "").lower())
@@ -120,14 +120,14 @@ def verdict_in(text: str) -> tuple[bool, Label | None]:
 
 def extracted(text: str) -> Label | None:
     """The label in the reply to the question what a judge said; None unless it is one word for one side."""
-    found = _EXTRACTED.fullmatch(text.strip())
-    return _BETTER.get(found[1].lower()) if found else None
+    match = _EXTRACTED.fullmatch(text.strip())
+    return _BETTER.get(match[1].lower()) if match else None
 
 
 def parse_vote(text: str) -> Winner | None:
     """The one vote in double square brackets; None for NA, for none, and for several different ones."""
-    found = {" ".join(mark.lower().split()) for mark in _VOTE.findall(text)}
-    return _VOTES.get(found.pop()) if len(found) == 1 else None
+    stated_votes = {" ".join(mark.lower().split()) for mark in _VOTE.findall(text)}
+    return _VOTES.get(stated_votes.pop()) if len(stated_votes) == 1 else None
 
 
 PROTOCOLS = ("visionarena", "wildvision", "visit")
@@ -279,11 +279,11 @@ def _arena_hard_prompt(system: str, user: str, pair: AnswerPair, *, reply: Reply
     )
 
 
-def _asked_again(question: str, asked: Sequence[ChatMessage], said: str) -> list[ChatMessage]:
+def _asked_again(question: str, messages: Sequence[ChatMessage], reply_text: str) -> list[ChatMessage]:
     """The chat with the follow-up; after an empty reply the same chat: vendors take no empty turn."""
-    if not said.strip():
-        return list(asked)
-    return [*asked, ChatMessage("assistant", said), ChatMessage("user", question)]
+    if not reply_text.strip():
+        return list(messages)
+    return [*messages, ChatMessage("assistant", reply_text), ChatMessage("user", question)]
 
 
 def _fenced(text: str, reply: ReplyFormat | None = None) -> tuple[str, int]:
@@ -321,7 +321,7 @@ def _visit(name: str) -> Protocol:
         if reply
         else FollowUp(
             "extracted",
-            lambda _, said: [ChatMessage("user", f"{extract}\n{untrusted(said)}")],
+            lambda _, judge_text: [ChatMessage("user", f"{extract}\n{untrusted(judge_text)}")],
             lambda _, more: extracted(more),
         ),
         shape=None if reply else VERDICT_SHAPE,
@@ -373,11 +373,11 @@ def _vote_prompt(template: str, pair: AnswerPair, *, reply: ReplyFormat | None) 
     """Votes in the material are spaced out. Images stand at their places where the prompt is as it was."""
     spaced = reply.broken_up if reply else partial(_VOTE_OPENS.subn, "[ ")
     material = {"prompt": pair.prompt, "left": pair.first, "right": pair.second}
-    text = filled(template, {name: untrusted(spaced(said)[0]) for name, said in material.items()})
+    text = filled(template, {name: untrusted(spaced(material_text)[0]) for name, material_text in material.items()})
     start = text.find(f"]\n{pair.prompt}\n[")
     places = tuple(start + 2 + place for place in pair.places) if start >= 0 else ()
     return JudgePrompt([ChatMessage("user", text, pair.images(), places)])
 
 
-def _version(name: str, *told: str) -> str:
-    return f"{name}-{hashlib.sha256(chr(0).join(told).encode()).hexdigest()[:8]}"
+def _version(name: str, *parts: str) -> str:
+    return f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:8]}"

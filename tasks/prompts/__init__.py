@@ -108,10 +108,10 @@ def _texts_of(folder: Path) -> dict[str, _Replaced]:
     if not folder.is_dir():
         raise BadInput(f"--prompts {str(folder)!r} is no folder; give one with files named as in docs/models.md")
     paths = {path: path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()}
-    shown = {path: name for path, name in paths.items() if not any(part.startswith(".") for part in name.parts)}
-    if not shown:
+    visible_files = {path: name for path, name in paths.items() if not any(part.startswith(".") for part in name.parts)}
+    if not visible_files:
         raise BadInput(f"--prompts {str(folder)!r} holds no file; give one with files named as in docs/models.md")
-    names = {path: name.as_posix().removesuffix(".md") for path, name in shown.items()}
+    names = {path: name.as_posix().removesuffix(".md") for path, name in visible_files.items()}
     return {name: _checked(path, name) for path, name in names.items()}
 
 
@@ -221,13 +221,13 @@ def failure_types_prompt() -> Prompt:
 
 def taxonomy_prompt() -> Prompt:
     """The prompt that asks for a taxonomy category; its values come from `taxonomy.yaml`."""
-    known = taxonomy_file()
+    taxonomy = taxonomy_file()
     if reply_format(_LISTS):
-        return _authors(f"taxonomy{known.version}", _LISTS)
-    trees = {"question": known.question, "image": known.image}
+        return _authors(f"taxonomy{taxonomy.version}", _LISTS)
+    trees = {"question": taxonomy.question, "image": taxonomy.image}
     listed = {name: "\n".join(f"  * `{value}`: {text}" for value, text in tree.items()) for name, tree in trees.items()}
     body = filled(text_of_prompt(_LISTS), listed)
-    return _prompt(f"taxonomy{known.version}", text_of_prompt("labelling") + body)
+    return _prompt(f"taxonomy{taxonomy.version}", text_of_prompt("labelling") + body)
 
 
 def untrusted(text: str) -> str:

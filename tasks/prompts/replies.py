@@ -122,17 +122,17 @@ class ReplyFormat(NamedTuple):
             filled = _carried(matches, rows[1])
             return _row(self.row, {rows[0]: filled}) if filled else None
         stated = [_row(self.row, self._named(match)) for match in matches]
-        return stated[0] if stated and all(each == stated[0] for each in stated) else None
+        return stated[0] if stated and all(row == stated[0] for row in stated) else None
 
     def read(self, text: str, answer: type[Answer]) -> Answer | None:
         """A reply as a row of another class with these fields, which may allow less."""
-        said = self.said(text)
-        return _row(answer, said.model_dump()) if said else None
+        reply = self.said(text)
+        return _row(answer, reply.model_dump()) if reply else None
 
     def value(self, text: str) -> Any:
         """The only field of a reply; None where it says nothing."""
-        said = self.said(text)
-        return getattr(said, next(iter(self.row.model_fields))) if said else None
+        reply = self.said(text)
+        return getattr(reply, next(iter(self.row.model_fields))) if reply else None
 
     def broken_up(self, text: str) -> tuple[str, int]:
         """The text with blanks within all that could be read as a reply, and how many times it holds that."""
@@ -176,9 +176,9 @@ def prompt_file(name: str, content: str) -> PromptFile:
     if head.examples[0].reply == head.examples[1].reply:
         raise BadInput(f"{where}: both examples are the same reply; give two that differ")
     for number, example in enumerate(head.examples, 1):
-        said = reply.said(example.reply)
-        if said is None or said != _example_row(reply.row, example.says):
-            read = one_line(str(said.model_dump()), 80) if said else "nothing"
+        reply_row = reply.said(example.reply)
+        if reply_row is None or reply_row != _example_row(reply.row, example.says):
+            read = one_line(str(reply_row.model_dump()), 80) if reply_row else "nothing"
             raise BadInput(f"{where}: example {number} is read as {read}, and says {one_line(str(example.says), 80)}")
     return PromptFile("".join(lines[end + 1 :]).lstrip("\n"), reply)
 
@@ -192,11 +192,11 @@ def _named_formats() -> dict[str, ReplyPattern]:
     return {name: ReplyPattern(**entry) for name, entry in read_yaml(_NAMED).items()}
 
 
-def _format(name: str, given: str | ReplyPattern, where: str) -> ReplyFormat:
+def _format(name: str, name_or_pattern: str | ReplyPattern, where: str) -> ReplyFormat:
     """The format of a prompt's replies, whose groups are checked against what the prompt asks for."""
-    if isinstance(given, str) and given not in _named_formats():
-        raise BadInput(f"{where}: unknown reply {known_values(given, _named_formats())} Or give a pattern.")
-    stated = _named_formats()[given] if isinstance(given, str) else given
+    if isinstance(name_or_pattern, str) and name_or_pattern not in _named_formats():
+        raise BadInput(f"{where}: unknown reply {known_values(name_or_pattern, _named_formats())} Or give a pattern.")
+    stated = _named_formats()[name_or_pattern] if isinstance(name_or_pattern, str) else name_or_pattern
     try:
         pattern = re.compile(stated.pattern, re.IGNORECASE | re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
@@ -239,7 +239,7 @@ def _example_row(row: type[Row], says: Any) -> Row | None:
     """Row that an example claims: from fields, the value of the only field, or rows."""
     rows = _rows_field(row)
     if rows and isinstance(says, list):
-        says = {rows[0]: [_MAY_LACK | each if isinstance(each, dict) else each for each in says]}
+        says = {rows[0]: [_MAY_LACK | fields if isinstance(fields, dict) else fields for fields in says]}
     elif not isinstance(says, dict):
         says = {next(iter(row.model_fields)): says}
     return _row(row, says)

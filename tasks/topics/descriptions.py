@@ -51,7 +51,7 @@ def topic_evidence(documents: pl.DataFrame, labels: ClusterLabels, vectors: Vect
     exemplars = [_exemplars(texts, vectors, rows) for rows in topics]
     tags = [_common_tags(documents["tags"][rows]) for rows in topics]
     prompts = [_shared_prompt(texts[rows], people[rows]) for rows in topics]
-    return [TopicEvidence(*each) for each in zip(keywords, exemplars, tags, prompts, strict=True)]
+    return [TopicEvidence(*fields) for fields in zip(keywords, exemplars, tags, prompts, strict=True)]
 
 
 def _shared_prompt(texts: pl.Series, people: pl.Series) -> str:
@@ -69,8 +69,8 @@ def _shared_prompt(texts: pl.Series, people: pl.Series) -> str:
 
 def _main_language(languages: pl.Series, rows: RowNumbers) -> RowNumbers:
     """The rows in their most common known language; all rows when none is known."""
-    known = languages[rows].replace("unknown", None).drop_nulls()
-    return rows[(languages[rows] == known.mode().min()).to_numpy()] if len(known) else rows
+    known_languages = languages[rows].replace("unknown", None).drop_nulls()
+    return rows[(languages[rows] == known_languages.mode().min()).to_numpy()] if len(known_languages) else rows
 
 
 def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -85,12 +85,12 @@ def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     counts = vectorizer.fit_transform(topics).tocsr()
     names = vectorizer.get_feature_names_out()
     rarity = np.log1p(counts.sum() / len(topics) / np.asarray(counts.sum(axis=0)).ravel())
-    found = []
+    words_of_topics = []
     for row in counts:
         weights = row.data / max(1, row.data.sum()) * rarity[row.indices]
         strongest = row.indices[np.lexsort((row.indices, -weights))[:WORDS]]
-        found.append(tuple(str(word) for word in names[strongest]))
-    return found
+        words_of_topics.append(tuple(str(word) for word in names[strongest]))
+    return words_of_topics
 
 
 def _common_tags(tags: pl.Series) -> tuple[str, ...]:
@@ -130,17 +130,17 @@ def topic_names(
     then the rows of the table stay, too, for a policy that is undone.
     """
     kept = store.read(TOPIC_NAMES).filter(version=namer.version)
-    known = dict(kept.select("evidence", "name").iter_rows())
+    kept_names = dict(kept.select("evidence", "name").iter_rows())
     topics = set(labels.tolist()) - (stay or {}).keys()
-    keys = {n: _key(each) for n, each in enumerate(evidence) if n in topics}
-    fresh = [n for n, key in keys.items() if key not in known]
+    keys = {n: _key(facts) for n, facts in enumerate(evidence) if n in topics}
+    fresh = [n for n, key in keys.items() if key not in kept_names]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
-    known |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
+    kept_names |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
     names = {-1: OUTLIERS_NAME, **(stay or {})}
     for n, key in sorted(keys.items()):
         names[n] = _unlike(
             names.values(),
-            known.get(key) or evidence[n].name_of(evidence[n].keywords[:KEYWORDS_A_NAME]),
+            kept_names.get(key) or evidence[n].name_of(evidence[n].keywords[:KEYWORDS_A_NAME]),
             n,
             evidence[n].keywords,
         )
@@ -148,12 +148,12 @@ def topic_names(
         {
             "evidence": key,
             "version": namer.version,
-            "name": known[key],
+            "name": kept_names[key],
             "document_ids": ids.filter(labels == n),
             "shown": names[n],
         }
         for n, key in keys.items()
-        if key in known
+        if key in kept_names
     ]
     of_now = pl.DataFrame(rows, schema=frame_schema(KeptTopicName)).drop(*SEARCHED)
     searched = kept.select("evidence", "shown", *SEARCHED)
@@ -220,23 +220,25 @@ def topic_tree(vectors: Vectors, labels: ClusterLabels) -> pl.DataFrame:
 def impersonal_prompts(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.Series:
     """Users' messages of each document without the personal data found in them; unsearched messages are left out."""
     turn = pl.col("turns").struct
-    said = documents.with_row_index("row").select("row", "turns").explode("turns").filter(turn.field("role") == "user")
-    said = said.select("row", text=turn.field("content"), content_id=turn.field("text_id"))
-    found = signal_values(store, "text_pii", versions["text_pii"], ["spans"], said["content_id"].unique())
-    searched = said.join(found, on="content_id", how="inner", maintain_order="left")
+    messages = (
+        documents.with_row_index("row").select("row", "turns").explode("turns").filter(turn.field("role") == "user")
+    )
+    messages = messages.select("row", text=turn.field("content"), content_id=turn.field("text_id"))
+    personal_spans = signal_values(store, "text_pii", versions["text_pii"], ["spans"], messages["content_id"].unique())
+    searched = messages.join(personal_spans, on="content_id", how="inner", maintain_order="left")
     texts = [_without(text, spans) for text, spans in searched.select("text", "spans").iter_rows()]
-    asked = (
+    prompts = (
         searched.with_columns(text=pl.Series(texts, dtype=pl.String))
         .group_by("row")
         .agg(pl.col("text").str.join("\n\n"))
     )
-    rows = pl.DataFrame({"row": range(documents.height)}, schema={"row": said.schema["row"]})
-    return rows.join(asked, on="row", how="left", maintain_order="left")["text"].fill_null("")
+    rows = pl.DataFrame({"row": range(documents.height)}, schema={"row": messages.schema["row"]})
+    return rows.join(prompts, on="row", how="left", maintain_order="left")["text"].fill_null("")
 
 
 def _without(text: str, spans: list[Mapping[str, int]]) -> str:
     pieces, end = list[str](), 0
-    for span in sorted(spans, key=lambda each: each["start"]):
+    for span in sorted(spans, key=lambda spot: spot["start"]):
         pieces += [text[end : span["start"]], " "]
         end = max(end, span["end"])
     return "".join([*pieces, text[end:]])
@@ -249,17 +251,21 @@ def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) ->
     A single word is no person here: lists of words (`giraffe, savanna`) look like lists of first names to the finder.
     """
     kept = store.read(TOPIC_NAMES)
-    known = dict(kept.filter(searched_by=finder.version).select("shown", "personal").iter_rows())
-    fresh = sorted(set(names.values()) - known.keys() - {OUTLIERS_NAME})
+    earlier_verdicts = dict(kept.filter(searched_by=finder.version).select("shown", "personal").iter_rows())
+    fresh = sorted(set(names.values()) - earlier_verdicts.keys() - {OUTLIERS_NAME})
     answers = zip(fresh, finder.find_pii(fresh) if fresh else [], strict=True)
-    found = {name: _holds(name, spans) for name, spans in answers if not isinstance(spans, Failed)}
-    if not kept.filter(pl.col("shown").is_in(list(found))).is_empty():
-        new = pl.col("shown").replace_strict(found, default=None, return_dtype=pl.Boolean)
+    new_verdicts = {name: _holds(name, spans) for name, spans in answers if not isinstance(spans, Failed)}
+    if not kept.filter(pl.col("shown").is_in(list(new_verdicts))).is_empty():
+        new = pl.col("shown").replace_strict(new_verdicts, default=None, return_dtype=pl.Boolean)
         by = pl.when(new.is_null()).then("searched_by").otherwise(pl.lit(finder.version))
         store.replace(TOPIC_NAMES, kept.with_columns(searched_by=by, personal=pl.coalesce(new, "personal")))
-    return {topic for topic, name in names.items() if (known | found | {OUTLIERS_NAME: False}).get(name, True)}
+    return {
+        topic
+        for topic, name in names.items()
+        if (earlier_verdicts | new_verdicts | {OUTLIERS_NAME: False}).get(name, True)
+    }
 
 
 def _holds(name: str, spans: Iterable[PiiSpan]) -> bool:
-    found = ((span.type, name[span.start : span.end]) for span in spans)
-    return any(kind != "person" or (" " in value.strip() and "," not in value) for kind, value in found)
+    matches = ((span.type, name[span.start : span.end]) for span in spans)
+    return any(kind != "person" or (" " in value.strip() and "," not in value) for kind, value in matches)

@@ -154,9 +154,9 @@ def _drift_growth(settings: TopicSettings) -> float:
     return float(settings.refit_growth ** (1 / DRIFT_STEPS))
 
 
-def _counted_days(documents: TopicDocuments, asked: AskedDocuments, settings: TopicSettings) -> pl.Series:
+def _counted_days(documents: TopicDocuments, asked_documents: AskedDocuments, settings: TopicSettings) -> pl.Series:
     """The days of what was asked, by which a fit is due; where too little of it is kept for topics, of what is kept."""
-    days = asked.documents["day"]
+    days = asked_documents.documents["day"]
     rows = np.flatnonzero(documents.up_to(fit_day(days, settings.refit_growth)))
     return documents.days.filter(pl.Series(documents.fittable)) if too_few(documents.vectors, settings, rows) else days
 
@@ -197,7 +197,7 @@ class _Fits:
         fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{self._recipe}-")).sort("document_id")
         self._stored = {str(rows["model"][0]): rows for rows in fits.partition_by("model", maintain_order=True)}
         abouts = (TopicFit(**row) for row in store.read(FITS_TABLE).sort("fit_day").iter_rows(named=True))
-        self._abouts: Mapping[str, TopicFit] = {each.model: each for each in abouts if each.model in self._stored}
+        self._abouts: Mapping[str, TopicFit] = {about.model: about for about in abouts if about.model in self._stored}
         self._takedowns = bool(store.parts("takedowns"))
 
     def of_day(self, day: date) -> Fit:
@@ -239,10 +239,14 @@ class _Fits:
         A takedown can move the first day of a document that others asked too, and with it the fit day.
         """
         for model, table in self._stored.items():
-            known = self._rows_in(table)
-            if len(known) == table.height and self._documents.kept[known].all() and np.isin(rows, known).all():
+            fitted_rows = self._rows_in(table)
+            if (
+                len(fitted_rows) == table.height
+                and self._documents.kept[fitted_rows].all()
+                and np.isin(rows, fitted_rows).all()
+            ):
                 past = self._abouts.get(model)
-                return self._found(table, known, max(day, past.fit_day) if past else day)
+                return self._found(table, fitted_rows, max(day, past.fit_day) if past else day)
         return None
 
     def _standing(self, day: date) -> Fit | None:
@@ -250,9 +254,9 @@ class _Fits:
 
         What was taken down was asked, too, so in a store with takedowns a fit stands until a later day is due.
         """
-        wanted = self._asked.up_to(day, self._settings.topics)
+        asked_hash = self._asked.up_to(day, self._settings.topics)
         for model, about in self._abouts.items():
-            same = about.asked == wanted or (self._takedowns and about.fit_day >= day)
+            same = about.asked == asked_hash or (self._takedowns and about.fit_day >= day)
             if same and about.decided_by != self._asked.decided_by and (fit := self._as_it_stands(model)):
                 return fit
         return None
@@ -278,16 +282,16 @@ class _Fits:
         return table.join(present, on=list(_KEY), maintain_order="left")["index"].to_numpy().astype(np.int64)
 
     def _about(self, model: str, day: date) -> TopicFit:
-        asked, chosen = self._asked, self._settings.topics
+        asked_documents, chosen = self._asked, self._settings.topics
         return TopicFit(
-            model=model, fit_day=day, drift_day=self._drift_until, asked=asked.up_to(day, chosen),
-            decided_by=asked.decided_by, policy_hash=asked.policy_hash, in_use=False,
+            model=model, fit_day=day, drift_day=self._drift_until, asked=asked_documents.up_to(day, chosen),
+            decided_by=asked_documents.decided_by, policy_hash=asked_documents.policy_hash, in_use=False,
         )  # fmt: skip
 
     def _made(self, rows: RowNumbers) -> pl.DataFrame:
         """Rows of `topic_model`: a new fit of these documents."""
         documents, vectors, settings = self._keys[rows], self._documents.vectors[rows], self._settings
-        found = cluster(vectors, settings.topics, settings.seed, settings.workers)
+        clustering = cluster(vectors, settings.topics, settings.seed, settings.workers)
         reach = math.inf if too_few(vectors, settings.topics) else reach_of(vectors, settings.workers)
         content = "\n".join(cell for row in documents.iter_rows() for cell in row)
         model = f"{self._recipe}-{_digest(content.encode(), 16)}"
@@ -295,10 +299,10 @@ class _Fits:
             {
                 "model": pl.repeat(model, documents.height, dtype=pl.String, eager=True),
                 "document_id": documents["document_id"],
-                "topic": found.labels,
-                "probability": found.probabilities,
-                "x": found.positions[:, 0].copy(),
-                "y": found.positions[:, 1].copy(),
+                "topic": clustering.labels,
+                "probability": clustering.probabilities,
+                "x": clustering.positions[:, 0].copy(),
+                "y": clustering.positions[:, 1].copy(),
                 "reach": np.full(documents.height, reach, np.float32),
                 "vector": documents["vector"],
             }
@@ -339,9 +343,9 @@ def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Setting
     shards = [slice(start, start + at_once) for start in range(0, len(others), at_once)]
     lend = shard_runner(settings) is not None
     work = partial(assign_shard, store.root, lent(store, LENT, fitted) if lend else fitted, model)
-    found = map_shards(work, ((reach[some], vectors[others[some]]) for some in shards), settings)
-    for some, (part, beyond) in zip(shards, found, strict=True):
-        far[others[some]] = beyond
+    assignments = map_shards(work, ((reach[shard], vectors[others[shard]]) for shard in shards), settings)
+    for shard, (part, beyond) in zip(shards, assignments, strict=True):
+        far[others[shard]] = beyond
         assigned.append(part)
         unload(vectors)
     if lend:

@@ -54,7 +54,7 @@ class Families(Row):
 
     def named(self, name: str) -> Family | None:
         """The family of this name, however its capitals and signs are written; None when there is none."""
-        return next((each for each in self.families if family_key(each.name) == family_key(name)), None)
+        return next((family for family in self.families if family_key(family.name) == family_key(name)), None)
 
 
 def family_key(name: str) -> str:
@@ -65,15 +65,15 @@ def family_key(name: str) -> str:
 @cache
 def load_families(file: Path = SHIPPED_FAMILIES) -> Families:
     """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
-    found = read_row(file, Families, "families", "see docs/benchmarks.md for its keys")
+    families = read_row(file, Families, "families", "see docs/benchmarks.md for its keys")
     seen = set[str]()
-    for family in found.families:
+    for family in families.families:
         if family_key(family.name) in seen:
             raise BadInput(
                 f"families {str(file)!r} has the family {one_line(family.name, 60)!r} twice; keep one of the two"
             )
         seen.add(family_key(family.name))
-    return found
+    return families
 
 
 _NAMES = {
@@ -150,11 +150,11 @@ def read_items(path: Path, families: Families) -> list[FileItem]:
     # give every item a key of its own; a second row with the id of another one is a problem
     seen = dict[str, int]()
     for item in items:
-        given = item.key
-        key = given or json.dumps([item.family, item.instruction, item.images])
+        file_key = item.key
+        key = file_key or json.dumps([item.family, item.instruction, item.images])
         seen[key] = seen.get(key, 0) + 1
         item.key = key if seen[key] == 1 else f"{key} {seen[key]}"
-        if given and seen[key] > 1:
+        if file_key and seen[key] > 1:
             item.problem = "an id that an earlier item has"
     return items
 
@@ -169,9 +169,9 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
         else:
             for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
-                if (found := _object(line)) is None:
+                if (row := _object(line)) is None:
                     raise BadInput(f"items {path.name!r} has a line that is no JSON object; JSON Lines hold one a line")
-                yield found
+                yield row
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException) as error:
         raise BadInput(f"items {path.name!r} cannot be read ({why_unreadable(error)})") from None
 
@@ -179,10 +179,10 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
 def _object(text: str) -> Mapping[str, Any] | None:
     """A JSON object; None for anything else."""
     try:
-        found = json.loads(text)
+        json_value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return json_value if isinstance(json_value, dict) else None
 
 
 def id_of_key(bench: str, key: str) -> str:
@@ -192,7 +192,7 @@ def id_of_key(bench: str, key: str) -> str:
 
 def name_hashes(images: Iterable[Any]) -> list[str]:
     """Hash of the name of each image file, without the folder or address that it is in."""
-    names = (str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images)
+    names = (str(image.get("path") or "") if isinstance(image, dict) else str(image) for image in images)
     return [combined_id("image name", [re.split(r"[?#]", name)[0].rsplit("/", 1)[-1]]) for name in names]
 
 
@@ -203,20 +203,20 @@ def named_in_row(row: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:
-    of = {ours: row.get(name) if name else None for ours, name in columns.items()}
-    images = _listed(of["images"])
-    names = [str(each.get("path") or "") if isinstance(each, dict) else str(each) for each in images]
-    content = [each.get("bytes") if isinstance(each, dict) else None for each in images]
-    captions = _captions(of["captions"], len(names))
-    family, metadata = families.named(_text(of["family"])), _object(_text(row.get(_METADATA))) or {}
-    own, draft = _text(of["reference"]), _text(row.get(_DRAFT))
+    cells = {ours: row.get(name) if name else None for ours, name in columns.items()}
+    images = _listed(cells["images"])
+    names = [str(image.get("path") or "") if isinstance(image, dict) else str(image) for image in images]
+    content = [image.get("bytes") if isinstance(image, dict) else None for image in images]
+    captions = _captions(cells["captions"], len(names))
+    family, metadata = families.named(_text(cells["family"])), _object(_text(row.get(_METADATA))) or {}
+    reference, draft = _text(cells["reference"]), _text(row.get(_DRAFT))
     item = FileItem(
-        key=_text(of["key"]), family=family.name if family else "", instruction=_text(of["instruction"]),
-        images=names, captions=captions, generic=_captions(of["generic"], len(names)),
-        reference=own or draft, drafted=not own and bool(draft),
-        licences=_padded(_listed(of["licences"]) or _said(metadata, "License"), len(names)),
-        authors=_padded(_listed(of["authors"]) or _said(metadata, "Author"), len(names)),
-        origin=_text(of["origin"]) or "".join(_said(metadata, "source")), found=_found(row), content=content,
+        key=_text(cells["key"]), family=family.name if family else "", instruction=_text(cells["instruction"]),
+        images=names, captions=captions, generic=_captions(cells["generic"], len(names)),
+        reference=reference or draft, drafted=not reference and bool(draft),
+        licences=_padded(_listed(cells["licences"]) or _said(metadata, "License"), len(names)),
+        authors=_padded(_listed(cells["authors"]) or _said(metadata, "Author"), len(names)),
+        origin=_text(cells["origin"]) or "".join(_said(metadata, "source")), found=_found(row), content=content,
     )  # fmt: skip
     item.problem = _problem(item)
     return item
@@ -229,15 +229,15 @@ def _problem(item: FileItem) -> str:
         return "no instruction"
     if not item.images or not all(item.images):
         return "no image"
-    if any(told and len(told) != len(item.images) for told in (item.captions, item.generic)):
+    if any(captions and len(captions) != len(item.images) for captions in (item.captions, item.generic)):
         return "captions unlike images in number"
     return ""
 
 
 def _text(value: Any) -> str:
     """A cell as text, halves of characters replaced; empty for null and for NaN."""
-    told = "" if value is None or value != value else str(value).strip()
-    return told.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = "" if value is None or value != value else str(value).strip()
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _listed(value: Any) -> list[Any]:
@@ -252,10 +252,10 @@ def _listed(value: Any) -> list[Any]:
 
 def _captions(value: Any, images: int) -> list[str]:
     """Captions in order, empty where one is missing; surplus empty ones, with which published lists are padded, go."""
-    told = [_text(each) for each in _listed(value)]
-    while len(told) > images and not told[-1]:
-        told.pop()
-    return told if any(told) else []
+    captions = [_text(caption) for caption in _listed(value)]
+    while len(captions) > images and not captions[-1]:
+        captions.pop()
+    return captions if any(captions) else []
 
 
 def _said(metadata: Mapping[str, Any], name: str) -> list[str]:
@@ -264,7 +264,7 @@ def _said(metadata: Mapping[str, Any], name: str) -> list[str]:
 
 def _padded(values: Sequence[Any], images: int) -> list[str]:
     """One text for each image; a single one holds for all."""
-    texts = [_text(each) for each in values]
+    texts = [_text(value) for value in values]
     texts = texts * images if len(texts) == 1 else texts
     return [*texts[:images], *[""] * (images - len(texts))]
 

@@ -82,16 +82,20 @@ def _row(
     item: ItemForJudging, bench: str, member: dict[str, list[str] | str],
     authors: dict[str, dict[str, dict[int, str]]], clean: set[str],
 ) -> ReleasedItem:  # fmt: skip
-    by, of = (set(found.get(item.item_id, {}).values()) for found in authors.values())
+    caption_authors, reference_authors = (set(by_item.get(item.item_id, {}).values()) for by_item in authors.values())
     texts = [text_id(text) for text in (*item.captions, item.reference or "") if text]
-    shown = item.split is Split.VALIDATION and STAND_IN not in by | of and clean.issuperset(texts)
-    captions, reference = (item.captions or None, item.reference) if shown else (None, None)
+    is_shown = (
+        item.split is Split.VALIDATION
+        and STAND_IN not in caption_authors | reference_authors
+        and clean.issuperset(texts)
+    )
+    captions, reference = (item.captions or None, item.reference) if is_shown else (None, None)
     nothing = [""] * len(item.image_ids)
     return ReleasedItem(
         question_id=item.item_id, bench=bench, family=item.family, split=item.split,
         licences=list(member.get("licences", nothing)), authors=list(member.get("authors", nothing)),
-        origin=str(member.get("origin", "")), captions=captions, captions_by=_named(by) if captions else None,
-        reference=reference, reference_by=_named(of) if reference else None, objects=[],
+        origin=str(member.get("origin", "")), captions=captions, captions_by=_named(caption_authors) if captions else None,
+        reference=reference, reference_by=_named(reference_authors) if reference else None, objects=[],
     )  # fmt: skip
 
 
@@ -105,11 +109,11 @@ def wrong_items(release: OpenRelease) -> Iterator[str]:
     rows, problems = sound_items(release.folder, WRITTEN_TABLE)
     yield from problems
     if rows is not None:
-        told = pl.col("captions").is_not_null() | pl.col("reference").is_not_null()
+        has_texts = pl.col("captions").is_not_null() | pl.col("reference").is_not_null()
         by = pl.concat_str("captions_by", "reference_by", separator=", ", ignore_nulls=True)
         for name in rows.filter(by.str.split(", ").list.contains(STAND_IN))["question_id"]:
             yield f"{ITEMS}: {name!r} has captions or a reference of the stand-in"
-        for name in rows.filter(told & (pl.col("split") != Split.VALIDATION.value))["question_id"]:
+        for name in rows.filter(has_texts & (pl.col("split") != Split.VALIDATION.value))["question_id"]:
             yield f"{ITEMS}: {name!r} is not of the validation split and has captions or a reference"
         lists = [rows[name].explode() for name in ("licences", "authors", "captions", "objects")]
         texts = pl.concat([*lists, rows["origin"], rows["reference"]]).drop_nulls().unique(maintain_order=True)
@@ -154,8 +158,8 @@ def _texts(file: Path) -> Iterator[pl.Series]:
         return
     names = [field.name for field in read_parquet_schema(file) if field.name != "images"]
     for group in read_parquet_groups(file, names):
-        found = [column for name in names for column in _strings(group[name])]
-        yield pl.concat([pl.Series([], dtype=pl.String), *found]).drop_nulls()
+        columns = [column for name in names for column in _strings(group[name])]
+        yield pl.concat([pl.Series([], dtype=pl.String), *columns]).drop_nulls()
 
 
 def _strings(column: pl.Series) -> Iterator[pl.Series]:
@@ -179,10 +183,10 @@ def written_section(release: Path, prompts: int) -> str:
     rows = read_released(release, "written")
     if rows is None:
         return ""
-    asked, of_bench = dict(_instructions(release)), dict[str, list[ItemFacts]]()
+    instructions, of_bench = dict(_instructions(release)), dict[str, list[ItemFacts]]()
     for row in rows.sort("bench", "question_id").iter_rows(named=True):
         of_bench.setdefault(row["bench"], []).append(ItemFacts(
-            row["family"], asked.get(row["question_id"], ""), len(row["licences"]),
+            row["family"], instructions.get(row["question_id"], ""), len(row["licences"]),
             row["split"] == Split.VALIDATION.value, row["captions"] or [], row["reference"], row["objects"],
         ))  # fmt: skip
     every = [item for items in of_bench.values() for item in items]
@@ -207,17 +211,19 @@ def _instructions(release: Path) -> Iterator[tuple[str, str]]:
 def _cells(items: list[ItemFacts]) -> Iterator[list[str]]:
     """One row of the table for all items and one for each family."""
     phrases, objects = asked_for(items, root_phrases), pictured(items)
-    for each in family_figures(items):
-        asked = [(f"{p.verb} {p.object}".strip(), p.items) for p in phrases if p.family == each.family and p.verb]
-        shown = [(seen.object, seen.items) for seen in objects if seen.family == each.family and seen.object]
-        counts = (each.items, each.images, each.validation, each.captioned, each.referenced)
-        means = (each.instruction_words, each.caption_words, each.reference_words)
+    for figures in family_figures(items):
+        phrase_counts = [
+            (f"{p.verb} {p.object}".strip(), p.items) for p in phrases if p.family == figures.family and p.verb
+        ]
+        object_counts = [(seen.object, seen.items) for seen in objects if seen.family == figures.family and seen.object]
+        counts = (figures.items, figures.images, figures.validation, figures.captioned, figures.referenced)
+        means = (figures.instruction_words, figures.caption_words, figures.reference_words)
         numbers = [*(f"{count:,}" for count in counts), *("–" if mean is None else f"{mean:.1f}" for mean in means)]
-        yield [markdown_text(each.family), *numbers, _listed(asked), _listed(shown)]
+        yield [markdown_text(figures.family), *numbers, _listed(phrase_counts), _listed(object_counts)]
 
 
-def _listed(found: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{markdown_text(name)} {count:,}" for name, count in found[:_LISTED]) or "–"
+def _listed(counts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{markdown_text(name)} {count:,}" for name, count in counts[:_LISTED]) or "–"
 
 
 WRITTEN_SECTION = CardSection("## Written items", "written items", path_in_release("written"), written_section)
@@ -231,10 +237,10 @@ def shown_item(rows_of: RowsOf) -> Iterator[ShownSection]:
             "Licences": ", ".join(filter(None, row["licences"])), "Authors": ", ".join(filter(None, row["authors"])),
             "Taken from": row["origin"], "Objects": ", ".join(row["objects"]),
         }  # fmt: skip
-        told = row["split"] == Split.VALIDATION.value
-        captions = enumerate(row["captions"] or [] if told else [], 1)
+        is_validation = row["split"] == Split.VALIDATION.value
+        captions = enumerate(row["captions"] or [] if is_validation else [], 1)
         texts = [(f"Caption of image {n}", f"by {row['captions_by']}", text) for n, text in captions]
-        if told and row["reference"]:
+        if is_validation and row["reference"]:
             texts.append(("Reference", f"by {row['reference_by']}", row["reference"]))
         yield ShownSection("Written item", [pair for pair in facts.items() if pair[1]], texts)
 

@@ -163,16 +163,16 @@ def asked_in_store(store: Store, kept: pl.DataFrame, further: pl.DataFrame | Non
     document, its first row counts. `further` are documents that have their `prompt` with them.
     """
     documents = kept.unique("document_id", keep="first", maintain_order=True)
-    wanted = documents.select("conversation_id", "document_id")
+    document_rows = documents.select("conversation_id", "document_id")
     if further is None:
-        return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=wanted))
+        return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=document_rows))
     others = further.unique("document_id", keep="first", maintain_order=True)
     others = others.join(documents, on="document_id", how="anti", maintain_order="left")
     about = ("document_id", "prompt_id", "image")
     texts = [others.select("document_id", "prompt")]
     return AskedPrompts(
         pl.concat([documents.select(about), others.select(about)]),
-        lambda: chain(store.batches(_PROMPTS, wanted=wanted), texts),
+        lambda: chain(store.batches(_PROMPTS, wanted=document_rows), texts),
     )
 
 
@@ -219,8 +219,8 @@ def alike(
     if prompts.about.is_empty():
         return pl.DataFrame(schema=_ALIKE)
     by_words = _by_words(prompts, documents, overlap_min)
-    found = pl.concat([by_words, _by_image(prompts.about, documents.about, near, embedded, cosine_min)])
-    return found.unique().sort("document_id", "other_id")
+    pairs = pl.concat([by_words, _by_image(prompts.about, documents.about, near, embedded, cosine_min)])
+    return pairs.unique().sort("document_id", "other_id")
 
 
 def _by_words(prompts: AskedPrompts, documents: AskedPrompts, overlap_min: float) -> pl.DataFrame:
@@ -252,25 +252,27 @@ def _by_image(
     ends = near.select(number_of(pl.col("image_a", "image_b")))
     itself = prompts.select(image_a="image", image_b="image").unique()
     both_ways = pl.concat([itself, ends, ends.select(image_a="image_b", image_b="image_a")]).unique()
-    left = prompts.select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="image")
-    candidates = left.join(both_ways, on="image_a")
-    right = documents.rename({"image": "image_b"})
-    same = candidates.join(right, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
-    compared = _of_two(candidates.filter(pl.col("image_a") != 0).join(right, on="image_b"))
+    prompt_rows = prompts.select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="image")
+    candidates = prompt_rows.join(both_ways, on="image_a")
+    document_rows = documents.rename({"image": "image_b"})
+    same = candidates.join(document_rows, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
+    compared = _of_two(candidates.filter(pl.col("image_a") != 0).join(document_rows, on="image_b"))
     close = compared.filter(_cosines(compared, embedded) >= cosine_min)
-    return pl.concat(_of_two(each.select(_ALIKE.keys())) for each in (same, close))
+    return pl.concat(_of_two(pairs.select(_ALIKE.keys())) for pairs in (same, close))
 
 
 def _cosines(pairs: pl.DataFrame, embedded: Embedded) -> pl.Series:
     """Cosine of prompt_id and other_prompt of each row; -1 where one of them has no vector."""
-    asked = pairs.select(pl.col("prompt_id", "other_prompt").map_elements(id_of, return_dtype=pl.String))
-    vectors = embedded(pl.concat([asked["prompt_id"], asked["other_prompt"]]).unique().sort())
-    found = np.full(pairs.height, -1.0, np.float32)
+    id_pairs = pairs.select(pl.col("prompt_id", "other_prompt").map_elements(id_of, return_dtype=pl.String))
+    vectors = embedded(pl.concat([id_pairs["prompt_id"], id_pairs["other_prompt"]]).unique().sort())
+    cosines = np.full(pairs.height, -1.0, np.float32)
     for start in range(0, pairs.height if vectors else 0, ALIKE_PAIRS_AT_ONCE):
-        some = enumerate(asked[start : start + ALIKE_PAIRS_AT_ONCE].iter_rows(), start)
-        known = [(row, vectors[a], vectors[b]) for row, (a, b) in some if a in vectors and b in vectors]
-        if known:
-            rows, one, other = zip(*known, strict=True)
-            found[[*rows]] = np.einsum("nd,nd->n", np.stack(one), np.stack(other))
+        numbered_pairs = enumerate(id_pairs[start : start + ALIKE_PAIRS_AT_ONCE].iter_rows(), start)
+        vector_pairs = [
+            (row, vectors[a], vectors[b]) for row, (a, b) in numbered_pairs if a in vectors and b in vectors
+        ]
+        if vector_pairs:
+            rows, one, other = zip(*vector_pairs, strict=True)
+            cosines[[*rows]] = np.einsum("nd,nd->n", np.stack(one), np.stack(other))
             unload(one[0])
-    return pl.Series(found)
+    return pl.Series(cosines)

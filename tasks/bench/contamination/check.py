@@ -65,14 +65,14 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
     names = (column,) if column else COLUMNS
     numbered = enumerate(rows, 1)
     try:
-        while some := list(islice(numbered, CHECKED_AT_ONCE)):
-            if not any(name in row for _, row in some for name in names):
-                seen = dict.fromkeys(name for _, row in some for name in row)
+        while numbered_rows := list(islice(numbered, CHECKED_AT_ONCE)):
+            if not any(name in row for _, row in numbered_rows for name in names):
+                seen = dict.fromkeys(name for _, row in numbered_rows for name in row)
                 raise BadInput(
                     f"{str(path)!r} has none of the columns {', '.join(names)}; "
                     f"name one with --column: it has {', '.join(list(seen)[:20])}"
                 )
-            yield [_outside_row(number, row, names) for number, row in some]
+            yield [_outside_row(number, row, names) for number, row in numbered_rows]
     except (BadInput, MemoryError):
         raise
     except Exception as error:  # each library raises its own errors for a broken file
@@ -94,8 +94,8 @@ def _asked(value: Any) -> list[str]:
             return [value]
     if isinstance(value, str):
         return [value]
-    said = [text for message in _listed(value) for text in _said(message)]
-    return [*said, "\n\n".join(said)] if len(said) > 1 else said
+    messages = [text for message in _listed(value) for text in _said(message)]
+    return [*messages, "\n\n".join(messages)] if len(messages) > 1 else messages
 
 
 def _said(message: Any) -> list[str]:
@@ -141,11 +141,11 @@ def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
     """Text columns, and the paths of images without their bytes."""
     schema = read_parquet_schema(path)
-    wanted = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
-    if not wanted:
+    columns = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
+    if not columns:
         yield dict.fromkeys(schema.names)
     leaves = [f"{name}.{inner}" for name in _IMAGES for inner in ("path", "list.element.path", "list.item.path")]
-    for batch in read_parquet_batches(path, [*wanted, *leaves], CHECKED_AT_ONCE):
+    for batch in read_parquet_batches(path, [*columns, *leaves], CHECKED_AT_ONCE):
         yield from batch
 
 
@@ -178,8 +178,8 @@ def questions_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFram
     bench = pl.DataFrame({"conversation_id": public_prompts(store, items)}).with_columns(split=pl.lit("public"))
     hidden = store.read("hidden").filter("drawn").select("document_id", split=pl.lit("hidden"))
     conversations = store.read("conversations")
-    asked = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
-    rows = pl.concat([frame.select(*conversations.columns, "split") for frame in asked])
+    frames = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
+    rows = pl.concat([frame.select(*conversations.columns, "split") for frame in frames])
     first = rows.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
     splits = first.select("document_id", "split", question_id="conversation_id")
     questions = documents_of(first).join(splits, on="document_id", maintain_order="left")
@@ -225,9 +225,9 @@ class Checker:
         """The best match of each row and question, in their order."""
         self._rows += len(rows)
         owner = pl.Series([place for place, row in enumerate(rows) for _ in row.texts], dtype=pl.UInt32)
-        found = self._index.find(pl.Series([text for row in rows for text in row.texts], dtype=pl.String))
-        found = found.with_columns(row=owner.gather(found["row"]), match=pl.col("match").cast(pl.Enum(_ORDER)))
-        best = found.sort("row", "prompt", "match", -pl.col("overlap")).unique(
+        matches = self._index.find(pl.Series([text for row in rows for text in row.texts], dtype=pl.String))
+        matches = matches.with_columns(row=owner.gather(matches["row"]), match=pl.col("match").cast(pl.Enum(_ORDER)))
+        best = matches.sort("row", "prompt", "match", -pl.col("overlap")).unique(
             ["row", "prompt"], keep="first", maintain_order=True
         )
         for place, number, match, overlap in best.iter_rows():

@@ -65,7 +65,7 @@ def update_index(
     if fresh or len(kept) < sources.height:
         names = {source.benchmark for source in kept}
         parts = {table: _parts_of(store, table, names) for table in ("known_pictures", "known_questions")}
-        made = list[KnownSource]()
+        new_sources = list[KnownSource]()
         for benchmark in fresh:
             rows = _Rows(store, benchmark, providers, workers)
             parts["known_pictures"] += rows.pictures()
@@ -76,11 +76,13 @@ def update_index(
                 "questions": rows.question_count,
                 "unreadable": len(rows.unreadable),
             }
-            made.append(KnownSource(benchmark=benchmark.name, content=contents[benchmark.name], **about, **counts))
+            new_sources.append(
+                KnownSource(benchmark=benchmark.name, content=contents[benchmark.name], **about, **counts)
+            )
         store.replace("known_sources", frame_of(KnownSource, []))  # after a kill from here on, all are indexed again
         for table, names_of_parts in parts.items():
             store.list_parts(table, names_of_parts)
-        kept += made
+        kept += new_sources
         kept.sort(key=lambda source: source.benchmark)
         store.replace("known_sources", frame_of(KnownSource, kept))
     counted = ("pictures", "questions", "unreadable")
@@ -216,7 +218,7 @@ def _shown(store: Store, hashes: pl.DataFrame, versions: Versions, bounds: Known
     by_hashes = shown_by_hashes(
         views_of(hashes, inside, _IMAGE),
         views_of(of_index, of_index_inside, _PICTURE),
-        lambda wanted: _greys(store, wanted, versions),
+        lambda views: _greys(store, views, versions),
         bounds,
     )
     others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
@@ -245,17 +247,17 @@ _IMAGE, _PICTURE = "image ", "picture "
 """A view is a picture, whole or inside its margins: `image w:ID`, `image i:ID`, `picture w:ID` of the index."""
 
 
-def _greys(store: Store, wanted: pl.Series, versions: Versions) -> pl.DataFrame:
+def _greys(store: Store, views: pl.Series, versions: Versions) -> pl.DataFrame:
     """View and grey of these views."""
     frames = [pl.DataFrame(schema={"view": pl.String, "grey": pl.String})]
-    ids = wanted.str.split(":").list.last()
+    ids = views.str.split(":").list.last()
     for kind, signal in (("w", "image_hash"), ("i", "image_inside")):
         rows = signal_values(store, signal, versions[signal], ["grey"], ids)
         frames.append(rows.select(view=pl.format(f"{_IMAGE}{kind}:{{}}", "content_id"), grey="grey"))
     pictures = store.ask(_GREYS_OF_PICTURES, wanted_ids=pl.DataFrame({"picture": ids.unique()}))
     for kind, column in (("w", "grey"), ("i", "inside_grey")):
         frames.append(pictures.select(view=pl.format(f"{_PICTURE}{kind}:{{}}", "picture"), grey=column))
-    return pl.concat(frames).filter(pl.col("view").is_in(wanted.implode())).unique("view")
+    return pl.concat(frames).filter(pl.col("view").is_in(views.implode())).unique("view")
 
 
 def _by_embedding(

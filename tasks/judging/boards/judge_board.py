@@ -74,19 +74,19 @@ def outcomes(verdicts: pl.DataFrame, baseline: str) -> pl.DataFrame:
         raise BadInput(f"unknown label {known_values(min(unknown), _OF_SEAT)}")
     first, second = pl.col("model_a"), pl.col("model_b")
     seat = pl.col("label").replace_strict(_OF_SEAT, return_dtype=pl.Int8)
-    told = verdicts.with_columns(
+    outcome_rows = verdicts.with_columns(
         model=pl.when(first == baseline).then(second).otherwise(first),
         outcome=pl.when(second == baseline)
         .then(pl.when(first == baseline).then(-seat).otherwise(seat))
         .otherwise(-seat),
     )
-    if not (others := told.filter((first != baseline) & (second != baseline))).is_empty():
+    if not (others := outcome_rows.filter((first != baseline) & (second != baseline))).is_empty():
         raise BadInput(f"a verdict compares {others['model_a'][0]!r} and {others['model_b'][0]!r}, not {baseline!r}")
-    pairs = told.filter(first != second)
+    pairs = outcome_rows.filter(first != second)
     if not (double := pairs.filter(pairs.select("question_id", "model_a", "model_b").is_duplicated())).is_empty():
         row = double.row(0, named=True)
         raise BadInput(f"model {row['model']!r} has two verdicts on question {row['question_id']!r} in one order")
-    return told
+    return outcome_rows
 
 
 def judge_boards(
@@ -99,14 +99,14 @@ def judge_boards(
     a model to the mean tokens of its answers, `prompts` a slice to its prompts, of which coverage is the share; without
     it, those with a row in `verdicts`. Raises BadInput as `outcomes` does, and for an unknown slice.
     """
-    told = outcomes(verdicts, method.baseline)
-    known = [OVERALL, *(name for name in verdicts.columns if ":" in name)]
-    unknown = [name for name in slices if name not in (*known, "all")]
+    outcome_rows = outcomes(verdicts, method.baseline)
+    slice_names = [OVERALL, *(name for name in verdicts.columns if ":" in name)]
+    unknown = [name for name in slices if name not in (*slice_names, "all")]
     if unknown:
-        raise BadInput(f"no verdicts in slice {known_values(unknown[0], known)}")
+        raise BadInput(f"no verdicts in slice {known_values(unknown[0], slice_names)}")
     rows = []
-    for name in known if "all" in slices else slices or (OVERALL,):
-        chosen = told if name == OVERALL else told.filter(pl.col(name))
+    for name in slice_names if "all" in slices else slices or (OVERALL,):
+        chosen = outcome_rows if name == OVERALL else outcome_rows.filter(pl.col(name))
         rows += _board(chosen, name, method, judge, tokens, (prompts or {}).get(name, 0))
     return rows
 
@@ -116,8 +116,8 @@ def judge_fragility(verdicts: pl.DataFrame, method: BoardMethod, slices: Sequenc
 
     `verdicts` as for `judge_boards`.
     """
-    told, by_prompt = outcomes(verdicts, method.baseline), RatingMethod(cluster=Cluster.QUESTION)
-    parts = ((name, told if name == OVERALL else told.filter(pl.col(name))) for name in slices)
+    outcome_rows, by_prompt = outcomes(verdicts, method.baseline), RatingMethod(cluster=Cluster.QUESTION)
+    parts = ((name, outcome_rows if name == OVERALL else outcome_rows.filter(pl.col(name))) for name in slices)
     return [row for name, chosen in parts for row in fragility(battles_of(chosen, method), name, by_prompt)]
 
 
@@ -135,20 +135,22 @@ def as_ratings(board: Sequence[Row]) -> list[Rating]:
 
 
 def _board(
-    told: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float], prompts: int
+    outcome_rows: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float], prompts: int
 ) -> list[JudgeRating]:
-    each = _counting(told, method)
-    shown = max(prompts, each["question_id"].n_unique()) * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
-    cast = _votes(battles_of(told, method), method)
-    models = sorted({*each["model"], method.baseline})
-    counted = _counted(each, _seen(method))
+    counting = _counting(outcome_rows, method)
+    verdicts_due = max(prompts, counting["question_id"].n_unique()) * int(
+        counting.group_by("question_id", "model").len()["len"].max()
+    )  # type: ignore[arg-type]
+    cast = _votes(battles_of(outcome_rows, method), method)
+    models = sorted({*counting["model"], method.baseline})
+    counted = _counted(counting, _seen(method))
     prompts_of = np.array([counted[model].pop("prompts") if model in counted else 0 for model in models])
     numbers = _numbers(cast, models, method, prompts_of)
     rows = []
     for model, of_model, judged in zip(models, numbers, prompts_of, strict=True):
         counts = counted.get(model) or dict.fromkeys((*_COUNTS, "no_verdict"), 0)
         verdicts = counts.pop("verdicts", 0)
-        coverage = 1.0 if model == method.baseline else verdicts / shown
+        coverage = 1.0 if model == method.baseline else verdicts / verdicts_due
         score = of_model["score"]
         marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
         marks |= {
@@ -156,7 +158,7 @@ def _board(
             "only_ties": 0 < counts["tie"] == sum(counts[n] for n in _COUNTS),
         }
         flags = [flag for flag, holds in marks.items() if holds] + ["same_vendor"] * same_vendor(judge, model)
-        flags += ["few_prompts"] * (name != OVERALL and each["question_id"].n_unique() < FEW_PROMPTS)
+        flags += ["few_prompts"] * (name != OVERALL and counting["question_id"].n_unique() < FEW_PROMPTS)
         about = {"slice": name, "judge": judge, "model": model, "win_rate": None, "reward": None}
         about |= {"mean_tokens": tokens.get(model), "coverage": coverage, "flags": flags}
         rows.append(JudgeRating.model_validate(about | of_model | counts))
@@ -169,11 +171,14 @@ _NUMBERS = ("score", "score_ci95_low", "score_ci95_high", "rating", "ci95_low", 
 def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vector) -> list[dict[str, float | None]]:
     """Score, rating, their intervals, and the rank of each model; `prompts` (models,): those with a verdict on it."""
     point = _win_shares(cast, models, method.baseline)
-    known = np.flatnonzero(~np.isnan(point))
-    point = point[known]
+    rated_models = np.flatnonzero(~np.isnan(point))
+    point = point[rated_models]
     samples = np.array(
-        [_win_shares(cast, models, method.baseline, n)[known] for n in draws(cast, method.bootstraps, method.seed)]
-        if len(known) > 1
+        [
+            _win_shares(cast, models, method.baseline, n)[rated_models]
+            for n in draws(cast, method.bootstraps, method.seed)
+        ]
+        if len(rated_models) > 1
         else [point]
     )
     # 95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round
@@ -183,8 +188,8 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vecto
         low, high = np.nanquantile(np.vstack([point, samples]), [0.025, 0.975], axis=0)
     # Few prompts hardly vary between samples, and alike ones not at all: their intervals are at least Wilson's, and
     # those of differences at least what both make together (Newcombe 1998)
-    alike = ((high == low) | (prompts[known] < FEW_VOTES)) & (known != models.index(method.baseline))
-    least = wilson95(point, prompts[known])
+    alike = ((high == low) | (prompts[rated_models] < FEW_VOTES)) & (rated_models != models.index(method.baseline))
+    least = wilson95(point, prompts[rated_models])
     low, high = np.where(alike, np.minimum(low, least[0]), low), np.where(alike, np.maximum(high, least[1]), high)
     together = np.subtract.outer(point, point) - np.hypot.outer(point - low, high - point)
     sampled = sampled_leads(samples, point)
@@ -192,25 +197,25 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vecto
     score = 100 * np.stack([point, low, high])
     rating, bounded = np.full(score.shape, np.nan), (score > 0) & (score < 100)
     rating[bounded] = 1000 + SCALE * np.log(score[bounded] / (100 - score[bounded]))
-    rank = ranks(leads, np.zeros(len(known), np.int64), np.ones(len(known), bool))
+    rank = ranks(leads, np.zeros(len(rated_models), np.int64), np.ones(len(rated_models), bool))
     columns = np.full((len(_NUMBERS), len(models)), np.nan)
-    columns[:, known] = np.vstack([score, rating, np.array(rank, np.float64)])
+    columns[:, rated_models] = np.vstack([score, rating, np.array(rank, np.float64)])
     return [
         dict(zip(_NUMBERS, (None if np.isnan(n) else n for n in of_model), strict=True))
         for of_model in columns.T.tolist()
     ]
 
 
-def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+def _counting(outcome_rows: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     """The verdicts that count: each, or one a prompt and model whose winner both orders name, or else a tie.
 
     Where the orders differ in strength, the weaker one counts.
     """
     if method.orders is not Orders.AGREE:
-        return told
+        return outcome_rows
     outcome = pl.col("outcome")
     weaker = pl.when(outcome.min() > 0).then(outcome.min()).when(outcome.max() < 0).then(outcome.max()).otherwise(0)
-    merged = told.group_by("question_id", "model", maintain_order=True).agg(
+    merged = outcome_rows.group_by("question_id", "model", maintain_order=True).agg(
         shown=pl.len(), outcome=pl.when(outcome.count() == 2).then(weaker)
     )
     if (merged["shown"] < 2).all():
@@ -251,12 +256,12 @@ def _win_shares(cast: Votes, models: list[str], baseline: str, times: Vector | N
     return shares
 
 
-def _counted(each: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:
+def _counted(counting: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:
     """Model -> its five counts, no_verdict, verdicts, win_rate and reward. Prompts without a verdict are not won."""
     outcome = pl.col("outcome").cast(pl.Int64)
-    won = each.group_by("question_id", "model").agg(won=outcome.fill_null(0).sum() > 0)
+    won = counting.group_by("question_id", "model").agg(won=outcome.fill_null(0).sum() > 0)
     rates = won.group_by("model").agg(win_rate=100 * pl.col("won").mean())
-    counts = each.group_by("model").agg(
+    counts = counting.group_by("model").agg(
         **{name: (seen == value).sum() for name, value in _COUNTS.items()},
         no_verdict=outcome.null_count(),
         prompts=pl.col("question_id").filter(seen.is_not_null()).n_unique(),
@@ -311,12 +316,14 @@ def style_of_answers(
     markdown: Callable[[str], Markdown],
 ) -> pl.DataFrame:
     """model, question_id and the counts of (model, question, text), as `curate rate` counts those of conversations."""
-    said = list(answers)
+    answer_rows = list(answers)
     rows = []
-    for (model, question_id, text), tokens in zip(said, count_tokens([text for _, _, text in said]), strict=True):
-        found = markdown(text)
-        headers = found.h1 + found.h2 + found.h3 + found.h4 + found.h5 + found.h6
-        listed, bold = found.ordered + found.unordered, found.bold_stars + found.bold_underscores
+    for (model, question_id, text), tokens in zip(
+        answer_rows, count_tokens([text for _, _, text in answer_rows]), strict=True
+    ):
+        marks = markdown(text)
+        headers = marks.h1 + marks.h2 + marks.h3 + marks.h4 + marks.h5 + marks.h6
+        listed, bold = marks.ordered + marks.unordered, marks.bold_stars + marks.bold_underscores
         counted = tokens if isinstance(tokens, int) else None
         rows.append((model, question_id, counted, headers, listed, bold))
     schema: dict[str, pl.DataType] = {"model": pl.String(), "question_id": pl.String()}
@@ -359,18 +366,18 @@ def _one_board(
         style_preset=preset,
     )  # fmt: skip
     rows, coefficients = style_board(counted, rating, sides_drawn=False)
-    found = {row.model: row for row in rows}
-    board = [_controlled(row, found.get(row.model), row.model == baseline) for row in plain]
+    row_of_model = {row.model: row for row in rows}
+    board = [_controlled(row, row_of_model.get(row.model), row.model == baseline) for row in plain]
     ordered = sorted(board, key=lambda row: (row.score is None, -(row.score or 0), row.model))
     return ordered, coefficients, battles.height - counted.height
 
 
-def _controlled(plain: JudgeRating, found: Rating | None, is_baseline: bool) -> JudgeRating:
+def _controlled(plain: JudgeRating, fitted_rating: Rating | None, is_baseline: bool) -> JudgeRating:
     """The row with what the fit says; a model that only won, or only lost, keeps its score."""
-    changed: dict[str, object] = {"slice": STYLE_CONTROL, "rank": found.rank if found else None}
-    if not is_baseline and not (found and plain.score in (0, 100)):
+    changed: dict[str, object] = {"slice": STYLE_CONTROL, "rank": fitted_rating.rank if fitted_rating else None}
+    if not is_baseline and not (fitted_rating and plain.score in (0, 100)):
         for name in ("rating", "ci95_low", "ci95_high"):
-            end = changed[name] = getattr(found, name) if found else None
+            end = changed[name] = getattr(fitted_rating, name) if fitted_rating else None
             # percent won against the baseline, whose rating is 1000
             won = None if end is None else float(100 / (1 + 10 ** ((1000 - end) / 400)))
             changed["score" if name == "rating" else f"score_{name}"] = won
