@@ -26,10 +26,10 @@ def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
     Two topics with documents left over differ by at most one seat. Remaining seats go to the largest topics, then to
     lower topic numbers.
     """
-    seats, left = {}, min(total, sum(sizes.values()))
+    seats, free_seats = {}, min(total, sum(sizes.values()))
     for place, topic in enumerate(sorted(sizes, key=lambda t: (sizes[t], -t))):
-        seats[topic] = min(sizes[topic], left // (len(sizes) - place))
-        left -= seats[topic]
+        seats[topic] = min(sizes[topic], free_seats // (len(sizes) - place))
+        free_seats -= seats[topic]
     return seats
 
 
@@ -100,7 +100,7 @@ def hidden_items(
     """
     drawn = _split(hideable, secret, bench, epoch)
     topic = dict(hideable.select("asked_id", "topic").iter_rows())
-    asked = kept.select(document_id="asked_id").unique().join(secret, on="document_id").sort("document_id")
+    reserved_prompts = kept.select(document_id="asked_id").unique().join(secret, on="document_id").sort("document_id")
     return [
         HiddenItem(
             document_id=document,
@@ -109,7 +109,7 @@ def hidden_items(
             last_month=month_name(month + bench.hidden_months - 1),
             drawn=document in drawn,
         )
-        for document, month in asked.select("document_id", "first_month").iter_rows()
+        for document, month in reserved_prompts.select("document_id", "first_month").iter_rows()
     ]
 
 
@@ -118,7 +118,7 @@ def _split(hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, e
     within = pl.col("first_month").is_between(epoch - bench.hidden_months + 1, epoch)
     dated = hideable.join(months.filter(within), left_on="asked_id", right_on="document_id")
     drawn = draw(by_topic(dated, "asked_id"), bench.hidden_size, _HIDDEN_SEED)
-    return {document for some in drawn.values() for document in some}
+    return {document for documents in drawn.values() for document in documents}
 
 
 def hidden_changes(
@@ -133,21 +133,25 @@ def hidden_changes(
     for document in hideable["asked_id"]:
         if (document in before) == (document in after):
             continue
-        asked = month_name(month_of[document])
+        first_month = month_name(month_of[document])
         yield HiddenChange(
             document_id=document,
             epoch=month_name(epoch),
             change="enters" if document in after else "retires",
-            why=_why(document in after, month_of[document], asked, bench, epoch),
+            why=_why(document in after, month_of[document], first_month, bench, epoch),
         )
 
 
-def _why(enters: bool, month: int, asked: str, bench: BenchSettings, epoch: int) -> str:
+def _why(enters: bool, month: int, first_month: str, bench: BenchSettings, epoch: int) -> str:
     if enters:
-        return f"first asked in {asked}" if month == epoch else f"asked in {asked}; a seat of its topic is free"
+        return (
+            f"first asked in {first_month}"
+            if month == epoch
+            else f"asked in {first_month}; a seat of its topic is free"
+        )
     if month <= epoch - bench.hidden_months:
-        return f"asked in {asked}: its {bench.hidden_months} months are over"
-    return f"asked in {asked}; its seat went to another prompt"
+        return f"asked in {first_month}: its {bench.hidden_months} months are over"
+    return f"asked in {first_month}; its seat went to another prompt"
 
 
 def drawn_prompts(store: Store, hidden: bool) -> pl.DataFrame:
@@ -177,7 +181,7 @@ def _public(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
 def _hidden(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
     """Kept prompts of the hidden split, each of the first conversation that has it."""
     drawn = store.read("hidden").filter("drawn").select(asked_id="document_id")  # before redaction
-    asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
-    rows = kept.join(asked, on="conversation_id").join(drawn, on="asked_id").sort("tstamp", "conversation_id")
+    asked_ids = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
+    rows = kept.join(asked_ids, on="conversation_id").join(drawn, on="asked_id").sort("tstamp", "conversation_id")
     first = rows.unique("asked_id", keep="first", maintain_order=True)
     return first.rename({"conversation_id": "question_id"})

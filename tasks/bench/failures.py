@@ -115,11 +115,11 @@ def described_prompts(store: Store, documents: pl.Series, versions: Versions) ->
     `spatial`: the prompt is about places and views in space. `unsafe`: moderation flags a message of a conversation on
     the prompt or did not measure one, or a rule about safety fired there and only tagged it.
     """
-    wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
+    document_rows = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
     # A row is a document; the prompt is the same in all conversations on it.
     prompts = pl.concat(
         rows.select("document_id", spatial=is_spatial(pl.col("prompt")))
-        for rows in store.batches(_PROMPTS, wanted=wanted)
+        for rows in store.batches(_PROMPTS, wanted=document_rows)
     ).unique("document_id", keep="first", maintain_order=True)
     labels = pl.concat(store.batches(_LABELS, versions=versions_in_use(versions), wanted=prompts))
     unsafe = unsafe_documents(store, prompts["document_id"], versions)
@@ -135,15 +135,15 @@ def said_by_tagger(store: Store, failures: pl.DataFrame, versions: Versions) -> 
     version = versions.get(_TAGGER)
     if version is None:
         return failures
-    said = signal_values(store, _TAGGER, version, ["failure_type", "provider"], failures["document_id"])
-    said = said.select(document_id="content_id", tagged="failure_type", tagger="provider")
-    return failures.join(said, on="document_id", how="left", maintain_order="left")
+    tagged_rows = signal_values(store, _TAGGER, version, ["failure_type", "provider"], failures["document_id"])
+    tagged_rows = tagged_rows.select(document_id="content_id", tagged="failure_type", tagger="provider")
+    return failures.join(tagged_rows, on="document_id", how="left", maintain_order="left")
 
 
 def types_of_reviewers(store: Store) -> pl.DataFrame:
     """document_id and failure_type of the failures that people decided; the last verdict counts."""
-    given = reviews_of(store).filter(queue=QueueName.FAILURES.value).sort("reviewed_at", maintain_order=True)
-    return given.unique("item_id", keep="last").select(document_id="item_id", failure_type="verdict")
+    verdicts = reviews_of(store).filter(queue=QueueName.FAILURES.value).sort("reviewed_at", maintain_order=True)
+    return verdicts.unique("item_id", keep="last").select(document_id="item_id", failure_type="verdict")
 
 
 def failure_pool(battles: pl.DataFrame, judges_min: int) -> pl.DataFrame:
@@ -170,15 +170,22 @@ def typed(failures: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     `failures` has spatial, unsafe, the columns of categories and taxonomy and, with a chosen tagger, tagged and tagger.
     A reviewer decides first, then moderation (safety), then the tagger; without a tagger the rule.
     """
-    given = {"reviewer": pl.col("told"), "moderation": pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value))}
-    given |= {"tagger": pl.col("tagged")} if "tagged" in failures.columns else {"rule": _rule()}
-    said = failures.join(reviews.rename({"failure_type": "told"}), on="document_id", how="left", maintain_order="left")
+    type_of_source = {
+        "reviewer": pl.col("told"),
+        "moderation": pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value)),
+    }
+    type_of_source |= {"tagger": pl.col("tagged")} if "tagged" in failures.columns else {"rule": _rule()}
+    with_reviews = failures.join(
+        reviews.rename({"failure_type": "told"}), on="document_id", how="left", maintain_order="left"
+    )
     who = [
         pl.when(kind.is_not_null()).then(pl.col("tagger") if name == "tagger" else pl.lit(name))
-        for name, kind in given.items()
+        for name, kind in type_of_source.items()
     ]
-    return said.with_columns(
-        failure_type=pl.coalesce(given.values()), reviewed=pl.col("told").is_not_null(), typed_by=pl.coalesce(who)
+    return with_reviews.with_columns(
+        failure_type=pl.coalesce(type_of_source.values()),
+        reviewed=pl.col("told").is_not_null(),
+        typed_by=pl.coalesce(who),
     )
 
 
@@ -213,8 +220,8 @@ def failure_set(failures: pl.DataFrame, size: int, seed: int) -> pl.DataFrame:
     kind = pl.col("failure_type").fill_null(UNDECIDED)
     safe = failures.filter(~pl.col("unsafe") & (kind != FailureType.SAFETY.value))
     members = {n: safe.filter(kind == name)["document_id"].sort().to_list() for n, name in enumerate(kinds)}
-    some = {n: documents for n, documents in members.items() if documents}
-    chosen = [document for documents in draw(some, size, seed).values() for document in documents]
+    documents_of_type = {n: documents for n, documents in members.items() if documents}
+    chosen = [document for documents in draw(documents_of_type, size, seed).values() for document in documents]
     marked = failures.with_columns(drawn=pl.col("document_id").is_in(chosen))
     return marked.select(frame_schema(Failure).names()).sort("document_id")
 

@@ -53,8 +53,8 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> BenchPool:
         f"language_{bench.language}": (bench.language is not None, pl.col("language") == pl.lit(bench.language)),
         "in_a_topic": (True, pl.col("topic") >= 0),
     }
-    for name, (wanted, holds) in filters.items():
-        if wanted:
+    for name, (is_applied, holds) in filters.items():
+        if is_applied:
             pool.keep(name, pool.prompts.filter(holds))
     pool.prompts = pool.prompts.unique("document_id", keep="first", maintain_order=True)
     return pool
@@ -81,7 +81,7 @@ def capped(prompts: pl.DataFrame, per_user_max: int, seed: int, stay: pl.Series)
     order = pl.struct(
         ~pl.col("asked_id").is_in(stay.implode()),
         pl.len().over("topic"),
-        pl.col("asked_id").map_elements(lambda asked: lot(asked, seed), return_dtype=pl.String).alias("lot"),
+        pl.col("asked_id").map_elements(lambda asked_id: lot(asked_id, seed), return_dtype=pl.String).alias("lot"),
     )
     within = order.rank("ordinal").over("user_id") <= per_user_max
     return prompts.filter(pl.col("user_id").is_null() | within)
@@ -96,10 +96,10 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
     if quality_weight == 0 or prompts.is_empty():
         return {}
     names = list(SIGNALS[CRITERIA_SIGNAL].model_fields)
-    known = signal_values(
+    criteria = signal_values(
         store, CRITERIA_SIGNAL, versions.get(CRITERIA_SIGNAL, ""), names, prompts["document_id"].to_list()
     )
-    met = known.filter(pl.any_horizontal(pl.col(names).is_not_null())).select(
+    met = criteria.filter(pl.any_horizontal(pl.col(names).is_not_null())).select(
         "content_id", criteria_met=pl.sum_horizontal(pl.col(names).cast(pl.Int64))
     )
     if met.is_empty():
@@ -109,7 +109,7 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
         )
     counts = dict(met.iter_rows())
     both = prompts.select("asked_id", "document_id").iter_rows()
-    return {asked: float(1 + counts.get(document, 0)) ** quality_weight for asked, document in both}
+    return {asked_id: float(1 + counts.get(document, 0)) ** quality_weight for asked_id, document in both}
 
 
 TopicNumbers = npt.NDArray[np.int64]
@@ -134,36 +134,38 @@ def measures(
     rows = np.unique(np.concatenate([drawn, others, *samples]))
     measure = _measure(topics, rows, vectors_of(rows), others)
     value, random = measure(drawn), pl.DataFrame([measure(sample) for sample in samples])
-    found = []
+    bench_measures = []
     for name in value:
         low, high = np.quantile(random[name].to_numpy(), [0.025, 0.975])
         numbers = {"value": value[name], "random_mean": random[name].to_numpy().mean(), "random_low": low}
         rounded = {key: round(float(number), 6) for key, number in (numbers | {"random_high": high}).items()}
-        found.append(BenchMeasure(measure=name, **rounded, prompts=len(drawn), pool=len(topics)))
-    return found
+        bench_measures.append(BenchMeasure(measure=name, **rounded, prompts=len(drawn), pool=len(topics)))
+    return bench_measures
 
 
 def _measure(
-    topics: TopicNumbers, known: RowNumbers, vectors: Vectors, others: RowNumbers
+    topics: TopicNumbers, measured_rows: RowNumbers, vectors: Vectors, others: RowNumbers
 ) -> Callable[[RowNumbers], dict[str, float]]:
-    """Function that gives every measure of some rows; `vectors` belong to the rows `known`, which are sorted."""
+    """Function that gives every measure of some rows; `vectors` belong to `measured_rows`, which are sorted."""
     count = int(topics.max()) + 1
     pool = np.bincount(topics, minlength=count) / len(topics)
     even = (pool > 0) / (pool > 0).sum()
-    of_pool, cosines = vectors[np.searchsorted(known, others)], on_disk(len(known), len(others))
-    for start in range(0, len(known), DOCUMENTS_AT_ONCE):
+    of_pool, cosines = vectors[np.searchsorted(measured_rows, others)], on_disk(len(measured_rows), len(others))
+    for start in range(0, len(measured_rows), DOCUMENTS_AT_ONCE):
         cosines[start : start + DOCUMENTS_AT_ONCE] = vectors[start : start + DOCUMENTS_AT_ONCE] @ of_pool.T
         unload(vectors)
         unload(cosines)
-    among_pool = float(_distance(cosines[np.searchsorted(known, others)]).mean())
+    among_pool = float(_distance(cosines[np.searchsorted(measured_rows, others)]).mean())
 
     def measured(rows: RowNumbers) -> dict[str, float]:
-        at = np.searchsorted(known, rows)
+        at = np.searchsorted(measured_rows, rows)
         near, of_topics = cosines[at], np.bincount(topics[rows], minlength=count) / len(rows)
         unload(cosines)
-        own = vectors[at]
+        row_vectors = vectors[at]
         unload(vectors)
-        among = _distance(own @ own.copy().T).mean()  # an array by its own transpose is rounded otherwise
+        among = _distance(
+            row_vectors @ row_vectors.copy().T
+        ).mean()  # an array by its own transpose is rounded otherwise
         return {
             "topic_coverage": float((of_topics > 0).sum() / (pool > 0).sum()),
             "distance_to_even_topics": float(jensenshannon(of_topics, even, base=2)),

@@ -118,13 +118,13 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     if bench.per_user_max is not None:
         pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed, stay))
     before = pool.prompts
-    asked = min(BENCH_SIZE, before.height // BENCH_ONE_IN) if bench.size is None else bench.size
+    size = min(BENCH_SIZE, before.height // BENCH_ONE_IN) if bench.size is None else bench.size
     seats = proportional_quotas if bench.seats == "proportional" else quotas
     weights = draw_weights(store, before, versions, bench.quality_weight)
     if earlier:
-        asked, seats = earlier.about.prompts, partial(seats_again, before=earlier.seats(before))
+        size, seats = earlier.about.prompts, partial(seats_again, before=earlier.seats(before))
         weights |= dict.fromkeys(stay, math.inf)
-    drawn = draw(by_topic(before, "asked_id"), asked, settings.seed, weights, seats).values()
+    drawn = draw(by_topic(before, "asked_id"), size, settings.seed, weights, seats).values()
     pool.keep("drawn", before.filter(pl.col("asked_id").is_in([name for of_topic in drawn for name in of_topic])))
     items = pool.prompts.select("conversation_id", "document_id", "topic")
     changes = hidden_changes(hideable, lately, bench, epoch)
@@ -136,7 +136,7 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     store.replace("hidden", frame_of(HiddenItem, hidden))
     store.replace("hidden_changes", frame_of(HiddenChange, changes))
     counts = {step.filter: step.prompts for step in pool.funnel}
-    short = {"asked": asked, "short": asked - items.height} if asked > items.height else {"asked": asked}
+    short = {"asked": size, "short": size - items.height} if size > items.height else {"asked": size}
     split = {"reserved": len(hidden), "hidden": sum(item.drawn for item in hidden)}
     counts |= short | {"topics": items["topic"].n_unique()} | split
     return StageReport(stage="bench", counts=counts, notes=_notes(about, stay, pool.prompts) if earlier else [])
@@ -144,8 +144,8 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
 
 def _notes(about: BenchDraw, stay: pl.Series, drawn: pl.DataFrame) -> list[str]:
     new = drawn.filter(~pl.col("asked_id").is_in(stay.implode())).height
-    told = f"the benchmark stays as drawn under policy {about.policy_hash}: {new:,} of {drawn.height:,} prompts are new"
-    return [f"{told}, in place of those that are not kept; --redraw draws it anew"]
+    note = f"the benchmark stays as drawn under policy {about.policy_hash}: {new:,} of {drawn.height:,} prompts are new"
+    return [f"{note}, in place of those that are not kept; --redraw draws it anew"]
 
 
 @step
@@ -155,8 +155,10 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     battles = kept_battles(store)
     prompts = described_prompts(store, battles["document_id"], versions)
     pool = failure_pool(battles, bench.failure_judges_min)
-    told = said_by_tagger(store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions)
-    failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
+    tagged_failures = said_by_tagger(
+        store, pool.join(prompts, on="document_id", how="left", maintain_order="left"), versions
+    )
+    failures = failure_set(typed(tagged_failures, types_of_reviewers(store)), bench.failure_size, settings.seed)
     store.replace("failures", failures)
     store.replace("failure_marks", failure_marks(battles, failures))
     store.replace("failure_rates", failure_rates(battles, prompts))
@@ -201,14 +203,14 @@ def _measured(
     store: Store, pool: pl.DataFrame, drawn: pl.DataFrame, settings: Settings, versions: Versions
 ) -> list[BenchMeasure]:
     beside = settings.topics.model_copy(update={"document": "concatenated"})
-    known = signal_facts(store, "text_embedding", versions.get("text_embedding", ""), {})
+    embedded = signal_facts(store, "text_embedding", versions.get("text_embedding", ""), {})
     ordered = pool.select("document_id", "prompt_id", "topic", "conversation_id").sort("document_id")
-    ordered = ordered.join(known, left_on="prompt_id", right_on="content_id", how="semi", maintain_order="left")
+    ordered = ordered.join(embedded, left_on="prompt_id", right_on="content_id", how="semi", maintain_order="left")
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
 
     def vectors_of(rows: RowNumbers) -> Vectors:
-        wanted = ordered[rows].select("conversation_id").with_row_index("number")
-        documents = pl.concat(store.batches(_IMAGES, wanted=wanted))
+        conversations = ordered[rows].select("conversation_id").with_row_index("number")
+        documents = pl.concat(store.batches(_IMAGES, wanted=conversations))
         return embedded_documents(store, documents, versions, beside, joint=False)[1]
 
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors_of, places, settings.seed)

@@ -41,10 +41,10 @@ def compiled(function: Function) -> Function:
     If none of these can be written, every process compiles it again.
     """
     try:
-        made: Any = numba.njit(cache=True, nogil=True)(function)
+        compiled_function: Any = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
-        made = numba.njit(nogil=True)(function)
-    return cast(Function, made)
+        compiled_function = numba.njit(nogil=True)(function)
+    return cast(Function, compiled_function)
 
 
 def hashes_from_hex(digits: Sequence[str]) -> HashBits:
@@ -70,11 +70,11 @@ def hamming_pairs(hashes: HashBits, radius: int, fresh: Fresh | None = None) -> 
     bands = cheapest_bands(len(hashes), int(fresh.sum()), radius)
     shuffled = _spread_bits(hashes, len(bands))
     total = max(1, len(hashes))
-    found = np.empty(0, np.int64)  # a pair as i * total + j, because most pairs are found by several bands
+    pair_numbers = np.empty(0, np.int64)  # a pair as i * total + j, because most pairs are found by several bands
     for band in bands:
         pairs = np.sort(_pairs_of_band(shuffled, fresh, band, radius), axis=1)
-        found = np.union1d(found, pairs[:, 0] * total + pairs[:, 1])
-    return np.stack(np.divmod(found, total), axis=1)
+        pair_numbers = np.union1d(pair_numbers, pairs[:, 0] * total + pairs[:, 1])
+    return np.stack(np.divmod(pair_numbers, total), axis=1)
 
 
 def cheapest_bands(total: int, fresh: int, radius: int) -> list[Band]:
@@ -85,8 +85,8 @@ def cheapest_bands(total: int, fresh: int, radius: int) -> list[Band]:
 
 def _equal_bands(count: int, radius: int) -> list[Band]:
     edges = [64 * place // count for place in range(count + 1)]
-    each, more = divmod(radius + 1, count)
-    return [Band(edges[n], edges[n + 1] - edges[n], each - 1 + (n < more)) for n in range(count)]
+    bits, more = divmod(radius + 1, count)
+    return [Band(edges[n], edges[n + 1] - edges[n], bits - 1 + (n < more)) for n in range(count)]
 
 
 def _nanoseconds(total: int, fresh: int, band: Band) -> float:

@@ -56,8 +56,8 @@ def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) 
 
     A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
     """
-    asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
-    first = asked.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
+    prompts = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id")
+    first = prompts.unique("prompt_id", keep="first", maintain_order=True).with_row_index("row")
 
     def texts(rows: RowNumbers) -> Iterator[pl.DataFrame]:
         return store.batches(_PROMPTS, TEXTS_AT_ONCE, wanted=first[rows].select("row", "conversation_id"))
@@ -71,14 +71,14 @@ def near_prompts(store: Store, conversations: pl.DataFrame, jaccard_min: float) 
             "jaccard": jaccards[tied],
         }
     )
-    found = asked.join(of_prompt, on="prompt_id").rename({"conversation_id": "conversation_a"})
-    return found.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
+    pairs = prompts.join(of_prompt, on="prompt_id").rename({"conversation_id": "conversation_a"})
+    return pairs.select(pl.col(name).cast(kind) for name, kind in frame_schema(NearPrompt).items())
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
     """`near_rows` of texts in memory."""
     rows = texts.alias("text").to_frame().with_row_index("row")
-    return near_rows(lambda some: [rows[some]], len(texts), jaccard_min)
+    return near_rows(lambda row_numbers: [rows[row_numbers]], len(texts), jaccard_min)
 
 
 def near_rows(texts: PromptTexts, count: int, jaccard_min: float) -> tuple[RowNumbers, npt.NDArray[np.float32]]:
@@ -95,8 +95,8 @@ def near_rows(texts: PromptTexts, count: int, jaccard_min: float) -> tuple[RowNu
     grams_of = lru_cache(SETS_KEPT)(likely.grams)
     for place, row in enumerate(likely.rows.tolist()):
         others = likely.alike(place, estimate_min)
-        own = likely.grams(place) if others else set()
-        jaccard, negative = max(((_jaccard(own, grams_of(other)), -other) for other in others), default=(0.0, 0))
+        grams = likely.grams(place) if others else set()
+        jaccard, negative = max(((_jaccard(grams, grams_of(other)), -other) for other in others), default=(0.0, 0))
         if others and jaccard >= jaccard_min - _ROUNDING:
             matches[row], jaccards[row] = likely.rows[-negative], jaccard
         else:
@@ -127,8 +127,8 @@ class _Likely:
             unload(hashes)
         self._ends = np.cumsum([0, *sizes])
         self._letters = _numbers(1, int(self._ends[-1]) // 4 + 1)[0].view(np.uint8)
-        for some in texts(rows):
-            for place, text in zip(np.searchsorted(rows, some["row"]), _padded(some["text"]), strict=True):
+        for batch in texts(rows):
+            for place, text in zip(np.searchsorted(rows, batch["row"]), _padded(batch["text"]), strict=True):
                 self._letters[slice(*self._ends[place : place + 2])] = np.frombuffer(text.encode(), np.uint8)
             unload(self._letters)
 
@@ -139,13 +139,13 @@ class _Likely:
     def alike(self, place: int, estimate_min: float) -> list[int]:
         """Places of representatives that share a band with this row and are likely enough to be near it."""
         starts = self._starts[place].astype(np.int64)
-        held = self._held[self._bands, starts]
-        ends = np.cumsum(held, dtype=np.int64)
-        at = np.repeat(starts + held - ends, held) + np.arange(ends[-1])
-        others = np.unique(self._members[np.repeat(self._bands, held), at])
+        member_counts = self._held[self._bands, starts]
+        ends = np.cumsum(member_counts, dtype=np.int64)
+        at = np.repeat(starts + member_counts - ends, member_counts) + np.arange(ends[-1])
+        others = np.unique(self._members[np.repeat(self._bands, member_counts), at])
         same = np.equal(self._signatures[self.rows[others]], self._signatures[self.rows[place]])
-        found: list[int] = others[same.mean(axis=1) > estimate_min].tolist()
-        return found
+        near_places: list[int] = others[same.mean(axis=1) > estimate_min].tolist()
+        return near_places
 
     def add(self, place: int) -> None:
         """Make it a representative."""
@@ -171,12 +171,12 @@ def _likely(texts: PromptTexts, count: int, bands: int, estimate_min: float) -> 
     """
     signatures, hashes = _numbers(count, PERMUTATIONS), _numbers(bands, count)
     sizes, likely = np.zeros(count, np.int64), np.zeros(count, bool)
-    for some in texts(np.arange(count)):
-        told = some.with_columns(_padded(some["text"])).filter(pl.col("text") != "")
-        for piece in told.iter_slices(SIGNED_AT_ONCE):
+    for batch in texts(np.arange(count)):
+        padded = batch.with_columns(_padded(batch["text"])).filter(pl.col("text") != "")
+        for piece in padded.iter_slices(SIGNED_AT_ONCE):
             rows = piece["row"].to_numpy()
-            made = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
-            sizes[rows], signatures[rows] = piece["text"].str.len_bytes().to_numpy(), np.array(made, np.uint32)
+            digests = RMinHash.digests_from_token_sets(map(_grams, piece["text"]), PERMUTATIONS, SEED)
+            sizes[rows], signatures[rows] = piece["text"].str.len_bytes().to_numpy(), np.array(digests, np.uint32)
             hashes[:, rows] = _band_hashes(signatures[rows], bands)
         unload(signatures)
         unload(hashes)

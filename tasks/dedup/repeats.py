@@ -67,15 +67,15 @@ def duplicates_of(
     of `asked_ids`). `image_of` gives the representative of each image that is not its own. Voted conversations come
     first and are never repeats; the others are ordered by time, and the first of a group represents it.
     """
-    some = conversations.with_columns(key=_key(image_of, rule)).filter(pl.col("key").is_duplicated())
-    compared = some.filter(by_embedding(rule), pl.col("prompt_id").n_unique().over("key") > 1)["prompt_id"]
-    known = vectors(compared.unique())
-    ordered = some.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-    said = pl.when(by_embedding(rule)).then("prompt_id").otherwise("asked")
-    alike = ordered.group_by("num_turns", images=_images(image_of, rule)).agg("conversation_id", said, "voted")
+    candidates = conversations.with_columns(key=_key(image_of, rule)).filter(pl.col("key").is_duplicated())
+    compared = candidates.filter(by_embedding(rule), pl.col("prompt_id").n_unique().over("key") > 1)["prompt_id"]
+    vector_of_prompt = vectors(compared.unique())
+    ordered = candidates.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
+    compared_id = pl.when(by_embedding(rule)).then("prompt_id").otherwise("asked")
+    alike = ordered.group_by("num_turns", images=_images(image_of, rule)).agg("conversation_id", compared_id, "voted")
     repeats: dict[str, str] = {}
     for _, _, *members in alike.iter_rows():
-        near = near_by_embedding(members[1], known, rule.prompt_cosine_min)
+        near = near_by_embedding(members[1], vector_of_prompt, rule.prompt_cosine_min)
         repeats |= _repeats(zip(*members, strict=True), near, rule.copies_max)
     return repeats
 
@@ -120,15 +120,15 @@ def near_by_embedding(
     prompts: Iterable[int], vectors: Mapping[int, Vectors], cosine_min: float
 ) -> dict[int, list[int]]:
     """Each prompt -> the earlier ones whose embeddings are at least this similar."""
-    known = [prompt for prompt in dict.fromkeys(prompts) if prompt in vectors]
+    embedded_prompts = [prompt for prompt in dict.fromkeys(prompts) if prompt in vectors]
     near: dict[int, list[int]] = {}
-    if len(known) < 2:
+    if len(embedded_prompts) < 2:
         return near
-    matrix = np.stack([vectors[prompt] for prompt in known])
-    unload(vectors[known[0]])  # else memory would hold the file with the vectors of all groups at last
+    matrix = np.stack([vectors[prompt] for prompt in embedded_prompts])
+    unload(vectors[embedded_prompts[0]])  # else memory would hold the file with the vectors of all groups at last
     earlier_rows, later_rows, _ = cosine_pairs(matrix, cosine_min)
     for earlier, later in zip(earlier_rows.tolist(), later_rows.tolist(), strict=True):
-        near.setdefault(known[later], []).append(known[earlier])
+        near.setdefault(embedded_prompts[later], []).append(embedded_prompts[earlier])
     return near
 
 
@@ -140,10 +140,10 @@ def _repeats(
     representatives: list[str] = []
     copies: list[int] = []
     repeats: dict[str, str] = {}
-    for conversation_id, said, voted in members:
-        groups = [place[prompt] for prompt in (said, *near.get(said, ())) if prompt in place]
+    for conversation_id, prompt_number, voted in members:
+        groups = [place[prompt] for prompt in (prompt_number, *near.get(prompt_number, ())) if prompt in place]
         if not groups:
-            place[said] = len(representatives)
+            place[prompt_number] = len(representatives)
             representatives.append(conversation_id)
             copies.append(1)
         elif voted or copies[min(groups)] < copies_max:

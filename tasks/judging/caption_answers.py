@@ -57,7 +57,7 @@ def caption_bench(store: Store, bench: str, captions: str) -> Bench:
             f"--bench {bench!r}: none of its items has {captions} captions that may leave the store; write some with "
             "`curate bench write`, or give generic ones as `generic_captions` to `curate bench collect`"
         )
-    return Bench(f"{ITEMS_DRAW}{bench}-{captions}", [_question(item) for item in items], lambda asked: ())
+    return Bench(f"{ITEMS_DRAW}{bench}-{captions}", [_question(item) for item in items], lambda question: ())
 
 
 def _captioned(store: Store, bench: str, captions: str) -> list[ItemForJudging]:
@@ -161,20 +161,20 @@ def right_answers(store: Store, bench: str) -> list[CaptionAnswersRight]:
             "--set evaluate.answer_from=captions` asks some"
         )
     verdicts_of = dict[str, list[str]]()
-    given = latest(reviews_of(store).filter(queue=QueueName.CAPTION_ANSWERS.value))
-    for content_id, verdict in given.select("content_id", "verdict").iter_rows():
+    reviews = latest(reviews_of(store).filter(queue=QueueName.CAPTION_ANSWERS.value))
+    for content_id, verdict in reviews.select("content_id", "verdict").iter_rows():
         verdicts_of.setdefault(content_id, []).append(verdict)
     rows = list[CaptionAnswersRight]()
     for captions, model in sorted({(answer.captions, answer.model) for answer in answers}, reverse=True):
-        own = [answer for answer in answers if (answer.captions, answer.model) == (captions, model)]
-        truths = Counter(_most(verdicts_of.get(answer.content_id, ())) for answer in own)
+        model_answers = [answer for answer in answers if (answer.captions, answer.model) == (captions, model)]
+        truths = Counter(_most(verdicts_of.get(answer.content_id, ())) for answer in model_answers)
         right, wrong = truths[AnswerTruth.RIGHT], truths[AnswerTruth.WRONG]
         share = clopper_pearson(right, right + wrong)
         rows.append(
             CaptionAnswersRight(
                 captions=captions,
                 model=model,
-                answers=len(own),
+                answers=len(model_answers),
                 right=right,
                 wrong=wrong,
                 unclear=truths[AnswerTruth.UNCLEAR],

@@ -124,11 +124,11 @@ def players(items: Items, answers: AnswersByModel) -> AnswersByModel:
     """
     if REFERENCE in answers:
         raise BadInput(f"a model is named {REFERENCE!r}, which is the verified reference; give it another name")
-    said = {
+    worded_answers = {
         model: {name: row for name, row in rows.items() if row["text"].strip() and name in items.judged}
         for model, rows in answers.items()
     }
-    return {model: rows for model, rows in (said | {REFERENCE: reference_answers(items)}).items() if rows}
+    return {model: rows for model, rows in (worded_answers | {REFERENCE: reference_answers(items)}).items() if rows}
 
 
 def battles_between(playing: AnswersByModel, baseline: str | None) -> Iterator[ItemBattle]:
@@ -162,19 +162,19 @@ def pairs_of_items(
 def pairs_of_battles(store: Store, battles: Sequence[ShownBattle]) -> list[AnswerPair]:
     """Battles that people voted on. Raises BadInput when an image is lost: a vote without it would be a guess."""
     stored = StoredImages(store, "images", "redacted_images")
-    lost = next((i for each in battles for i in each.image_ids if i not in stored.part_of), None)
+    lost = next((i for battle in battles for i in battle.image_ids if i not in stored.part_of), None)
     if lost is not None:
         raise BadInput(f"image {lost!r} of a drawn battle is lost; put the store's copy back, or decide again")
     columns = ["battle_id", "conversation_a", "conversation_b"]
     sides = {row["battle_id"]: row for row in store.read("battles", columns).iter_rows(named=True)}
 
     def images(image_ids: Sequence[str]) -> Images:
-        return tuple((found.format, found.bytes) for found in map(stored.__getitem__, image_ids))
+        return tuple((image.format, image.bytes) for image in map(stored.__getitem__, image_ids))
 
     return [
         AnswerPair(
-            {**sides[each.battle_id], "shown": each.content_id}, each.prompt, each.left, each.right, each.image_ids,
-            partial(images, each.image_ids), each.places,
+            {**sides[battle.battle_id], "shown": battle.content_id}, battle.prompt, battle.left, battle.right,
+            battle.image_ids, partial(images, battle.image_ids), battle.places,
         )
-        for each in battles
+        for battle in battles
     ]  # fmt: skip

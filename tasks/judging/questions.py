@@ -99,15 +99,15 @@ def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:
 def bench_of_questions(store: Store, draw: str, questions: Sequence[BenchQuestion]) -> Bench:
     """A benchmark of questions whose images are in the store. Raises BadInput when one is lost."""
     stored = StoredImages(store, "images", "redacted_images")
-    for asked in questions:
-        if lost := next((each for each in asked.image_ids if each not in stored.part_of), None):
+    for question in questions:
+        if lost := next((image_id for image_id in question.image_ids if image_id not in stored.part_of), None):
             raise BadInput(
-                f"question {asked.question_id!r}: its image {lost!r} is lost; without it the answers would be guesses. "
-                "Put the store's copy back, or draw the benchmark again with `curate sample`"
+                f"question {question.question_id!r}: its image {lost!r} is lost; without it the answers would be "
+                "guesses. Put the store's copy back, or draw the benchmark again with `curate sample`"
             )
 
-    def images(asked: BenchQuestion) -> Images:
-        return tuple((each.format, each.bytes) for each in map(stored.__getitem__, asked.image_ids))
+    def images(question: BenchQuestion) -> Images:
+        return tuple((image.format, image.bytes) for image in map(stored.__getitem__, question.image_ids))
 
     return Bench(draw, questions, images)
 
@@ -161,7 +161,7 @@ def bench_of_release(folder: Path) -> Bench:
                 place[row["question_id"]] = (file, number)
     if not questions:
         raise BadInput(f"--bench-release {str(folder)!r} has an empty benchmark; give a release with prompts in it")
-    return Bench(draw, sorted(questions, key=lambda asked: asked.question_id), _of_release(place))
+    return Bench(draw, sorted(questions, key=lambda question: question.question_id), _of_release(place))
 
 
 def _group(file: Path, number: int, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -181,9 +181,9 @@ def _of_release(place: dict[str, tuple[Path, int]]) -> Callable[[BenchQuestion],
             for row in rows
         }
 
-    def of(asked: BenchQuestion) -> Images:
+    def of(question: BenchQuestion) -> Images:
         with lock:
-            return images(*place[asked.question_id])[asked.question_id]
+            return images(*place[question.question_id])[question.question_id]
 
     return of
 
@@ -194,12 +194,12 @@ def image_places(turns: Sequence[Mapping[str, Any]], images: int, numbered: bool
     Empty where all images stand before the first word, or where the place of one is unknown. `numbered`: several
     messages begin with their number, as in `(2) `. An image that is shown again counts where it is shown first.
     """
-    asked, start = [turn for turn in turns if turn["role"] == "user"], 0
-    found: dict[int, int] = {}
-    for number, turn in enumerate(asked, 1):
-        start += len(f"({number}) ") if numbered and len(asked) > 1 else 0
-        for shown in turn.get("images") or ():
-            found.setdefault(shown["image"], start + shown["character"])
+    user_turns, start = [turn for turn in turns if turn["role"] == "user"], 0
+    place_of_image: dict[int, int] = {}
+    for number, turn in enumerate(user_turns, 1):
+        start += len(f"({number}) ") if numbered and len(user_turns) > 1 else 0
+        for image in turn.get("images") or ():
+            place_of_image.setdefault(image["image"], start + image["character"])
         start += len(turn["content"]) + len(MESSAGE_SEPARATOR)
-    known = [found[index] for index in range(images) if index in found]
-    return tuple(known) if len(known) == images and any(known) else ()
+    places = [place_of_image[index] for index in range(images) if index in place_of_image]
+    return tuple(places) if len(places) == images and any(places) else ()

@@ -57,40 +57,44 @@ def collect_answers(settings: Settings, keyed: KeyedItemsOf = no_keyed_items) ->
 @step
 def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf = no_keyed_items) -> StageReport:
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
-    store, chosen, how = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
+    store, chosen, judge_protocol = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
     to_ask(settings)
-    if how.name in VISIT_PROTOCOLS:
-        return _judge_items(store, settings, *item_pairs(store, chosen, how))
+    if judge_protocol.name in VISIT_PROTOCOLS:
+        return _judge_items(store, settings, *item_pairs(store, chosen, judge_protocol))
     bench, baseline = bench_of(store, chosen, keyed), chosen.baseline or ""
     answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
-    if asked := judge_of(chosen):
-        judge = model_judge(asked, how)
+    if model := judge_of(chosen):
+        judge = model_judge(model, judge_protocol)
     else:
-        judge = consensus_judge(answers, how, Providers()["text_embedding"], texts_of_images(store, versions))
-    return _judge(store, settings, list(pairs_with_baseline(bench, answers, how, baseline)), how, judge)
+        judge = consensus_judge(
+            answers, judge_protocol, Providers()["text_embedding"], texts_of_images(store, versions)
+        )
+    return _judge(
+        store, settings, list(pairs_with_baseline(bench, answers, judge_protocol, baseline)), judge_protocol, judge
+    )
 
 
 @step
 def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
     """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
-    store, how = Store.open(settings.store), protocol(VOTE)
+    store, judge_protocol = Store.open(settings.store), protocol(VOTE)
     to_ask(settings)
     drawn = anonymous_battles(released)[: settings.evaluate.sample]
     if drawn.is_empty():
         raise BadInput(f"store {settings.store!r} has no kept anonymous battle; votes need some")
-    if asked := judge_of(settings.evaluate):
-        judge = model_judge(asked, how)
+    if model := judge_of(settings.evaluate):
+        judge = model_judge(model, judge_protocol)
     else:
         judge = consensus_voter(Providers()["text_embedding"], texts_of_images(store, versions))
-    return _judge(store, settings, pairs_of_battles(store, shown(drawn)), how, judge)
+    return _judge(store, settings, pairs_of_battles(store, shown(drawn)), judge_protocol, judge)
 
 
 @step
 def propose_marks(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
     """Ask judges which answers to failures are right, by their references. Writes `reviews`."""
     store, work = Store.open(settings.store), Work()
-    for asked in models:
-        propose_verdicts(store, asked, work, now)
+    for model in models:
+        propose_verdicts(store, model, work, now)
     return work.report("propose_marks")
 
 
@@ -107,25 +111,33 @@ def judge_submission(settings: Settings) -> StageReport:
 
 def judge_in_use(settings: Settings) -> str:
     """Version of the judge of written items that the settings choose, as in `verdicts`."""
-    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
-    return judge_version(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"]).version
+    judge_protocol, model = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    return (
+        judge_version(model, judge_protocol)
+        if model
+        else nearness_judge(judge_protocol, Providers()["text_embedding"]).version
+    )
 
 
 def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[AnswerPair]) -> StageReport:
     """Verdicts on written items, of a judge that reads captions."""
-    how, asked = protocol_of(settings.evaluate), judge_of(settings.evaluate)
-    judge = model_judge(asked, how) if asked else nearness_judge(how, Providers()["text_embedding"])
-    report = _judge(store, settings, pairs, how, judge)
+    judge_protocol, model = protocol_of(settings.evaluate), judge_of(settings.evaluate)
+    judge = (
+        model_judge(model, judge_protocol) if model else nearness_judge(judge_protocol, Providers()["text_embedding"])
+    )
+    report = _judge(store, settings, pairs, judge_protocol, judge)
     counts = report.counts | {f"items_{why}": count for why, count in items.left_out.items()}
     if not_given := sum(not item.image_ids for item in items.judged.values()):
         counts["items_images_not_given"] = not_given
-    counts |= order_counts(store, pairs, how, judge.version)
+    counts |= order_counts(store, pairs, judge_protocol, judge.version)
     return report.model_copy(update={"counts": dict(sorted(counts.items()))})
 
 
-def _judge(store: Store, settings: Settings, pairs: Sequence[AnswerPair], how: Protocol, judge: Judge) -> StageReport:
-    asked = ask(store, pairs, how, judge, settings.batch_hours if settings.batch else None)
-    return asked.report(how.counted, [judge.note] if judge.note else [])
+def _judge(
+    store: Store, settings: Settings, pairs: Sequence[AnswerPair], judge_protocol: Protocol, judge: Judge
+) -> StageReport:
+    work = ask(store, pairs, judge_protocol, judge, settings.batch_hours if settings.batch else None)
+    return work.report(judge_protocol.counted, [judge.note] if judge.note else [])
 
 
 @step
@@ -165,11 +177,13 @@ def _metrics(store: Store, bench: str, choices: pl.DataFrame, settings: Settings
     """How many choices of people each metric and judge reproduces."""
     if choices.is_empty():
         return []
-    rows, known = comparisons(choices, f"choices on {bench!r}", votes=None).rows, stored(store, bench, True)
-    said = dict(said_of(rows, known, Providers(settings.providers)["text_embedding"], settings.seed))
+    rows, stored_bench = comparisons(choices, f"choices on {bench!r}", votes=None).rows, stored(store, bench, True)
+    winners_of_metric = dict(
+        said_of(rows, stored_bench, Providers(settings.providers)["text_embedding"], settings.seed)
+    )
     return [
         WrittenMetric(**row.model_dump(), bench=bench)
-        for row in every(rows, said, settings.bootstraps, settings.seed)[0]
+        for row in every(rows, winners_of_metric, settings.bootstraps, settings.seed)[0]
     ]
 
 

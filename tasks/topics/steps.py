@@ -80,9 +80,9 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     documents, vectors = embedded_documents(store, both, versions, settings.topics, joint)
     is_kept, kinds = documents["kept"].to_numpy(), _kinds(settings.topics)
     fittable, why_all = _fittable(documents, vectors, settings.topics, kinds)
-    asked = _asked(store, versions, {} if why_all else kinds)
-    known = TopicDocuments(documents["day"], documents["document_id"], vectors, is_kept, fittable)
-    topics = fit_and_assign(store, known, asked, settings)
+    asked_documents = _asked(store, versions, {} if why_all else kinds)
+    topic_documents = TopicDocuments(documents["day"], documents["document_id"], vectors, is_kept, fittable)
+    topics = fit_and_assign(store, topic_documents, asked_documents, settings)
     rows = topics.fit.rows[is_kept[topics.fit.rows]]
     labels, fitted, of_fitted = topics.found.labels[rows], documents[rows], vectors[rows]
     unload(vectors)
@@ -169,8 +169,8 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
     places = signal_values(store, "taxonomy", versions["taxonomy"], domain, ids)
-    said: list[pl.Expr] = [pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS]
-    said += [pl.coalesce("image_subdomain", "image_domain"), pl.col("question_subcategory")]
+    tag_columns: list[pl.Expr] = [pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS]
+    tag_columns += [pl.coalesce("image_subdomain", "image_domain"), pl.col("question_subcategory")]
     return (
         documents.join(tags, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
         .join(places, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
@@ -178,7 +178,7 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
             text=impersonal_prompts(store, documents, versions),
             person=pl.col("user_id").fill_null(pl.col("document_id")),
             language=pl.col("language").fill_null("unknown"),
-            tags=pl.concat_list(said).list.drop_nulls(),
+            tags=pl.concat_list(tag_columns).list.drop_nulls(),
         )
     )
 

@@ -33,20 +33,20 @@ FINDINGS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
 
 def review_of_check(check: ItemCheck, now: datetime) -> Review:
     """The row of `reviews` for a finding on a written item."""
-    said = [check.fault.value if check.fault else INCORRECT] if not check.correct else []
-    said += [HARMFUL] if check.harmful else []
-    return finding(QueueName.WRITTEN, check.item_id, check.reference_id, check.rater, said, (), now)
+    words = [check.fault.value if check.fault else INCORRECT] if not check.correct else []
+    words += [HARMFUL] if check.harmful else []
+    return finding(QueueName.WRITTEN, check.item_id, check.reference_id, check.rater, words, (), now)
 
 
 def item_checks(store: Store) -> pl.DataFrame:
     """Findings on written items as `ItemCheck`; the last one of each rater on each reference."""
     checks = []
     for item_id, reference_id, rater, verdict, _ in last_findings(store, QueueName.WRITTEN).iter_rows():
-        said = verdict.split()
-        faults = [fault for fault in Fault if fault.value in said]
+        words = verdict.split()
+        faults = [fault for fault in Fault if fault.value in words]
         checks.append(ItemCheck(
-            item_id=item_id, reference_id=reference_id, rater=rater, correct=not faults and INCORRECT not in said,
-            fault=faults[0] if len(faults) == 1 else None, harmful=HARMFUL in said,
+            item_id=item_id, reference_id=reference_id, rater=rater, correct=not faults and INCORRECT not in words,
+            fault=faults[0] if len(faults) == 1 else None, harmful=HARMFUL in words,
         ))  # fmt: skip
     return frame_of(ItemCheck, checks)
 
@@ -72,9 +72,11 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
         .agg(item_incorrect=pl.col("correct").mean() <= 0.5, item_harmful=pl.col("harmful").mean() >= 0.5)
     )
     items = store.read("bench_items", ["item_id"])["item_id"].implode()
-    found = pl.DataFrame({"item_id": conversation_ids}).join(counted, on="item_id", how="left", maintain_order="left")
+    conversations = pl.DataFrame({"item_id": conversation_ids}).join(
+        counted, on="item_id", how="left", maintain_order="left"
+    )
     is_item = pl.col("item_id").is_in(items)
-    return found.select(
+    return conversations.select(
         is_item=is_item,
         item_unchecked=is_item & pl.col("item_incorrect").is_null(),
         item_incorrect=pl.col("item_incorrect").fill_null(False),
@@ -150,13 +152,13 @@ def yields(found: pl.DataFrame) -> list[Yield]:
     parts = [(ALL_ITEMS, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
     families = sorted(set(found["family"]) - {""})
     parts += [(f"family:{family}", found.filter(family=family)) for family in families]
-    made = []
+    yield_rows = []
     for part, rows in [(part, rows) for part, rows in parts if rows.height or part == ALL_ITEMS]:
         counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}
         counts = {"correct": int(rows["correct"].sum()), **counts}
         shares = {f"{name}_percent": 100 * n / rows.height if rows.height else None for name, n in counts.items()}
-        made.append(Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares))
-    return made
+        yield_rows.append(Yield(part=part, items=rows.height, harmful=int(rows["harmful"].sum()), **counts, **shares))
+    return yield_rows
 
 
 def item_agreement(checks: pl.DataFrame) -> ItemAgreement:
@@ -167,10 +169,10 @@ def item_agreement(checks: pl.DataFrame) -> ItemAgreement:
     counted = rated.group_by("item_id").agg(yes=pl.col("correct").sum(), no=(~pl.col("correct")).sum())
     counts = counted.select(pl.col("yes", "no").cast(pl.Float64)).to_numpy()
     pairs, same = (int((n * (n - 1) / 2).sum()) for n in (counts.sum(axis=1), counts))
-    found = float(alpha(counts, np.ones((1, len(counts))))[0])
+    alpha_value = float(alpha(counts, np.ones((1, len(counts))))[0])
     return ItemAgreement(
         raters=checks["rater"].n_unique(), items=len(counts), pairs=pairs,
-        agreed_percent=100 * same / pairs if pairs else None, alpha=None if np.isnan(found) else found,
+        agreed_percent=100 * same / pairs if pairs else None, alpha=None if np.isnan(alpha_value) else alpha_value,
     )  # fmt: skip
 
 
@@ -178,14 +180,14 @@ def finding_tables(store: Store, bench: str) -> Mapping[str, pl.DataFrame]:
     """Table name -> rows: yield and agreement of a benchmark's items."""
     members = item_members(store, bench)
     images = store.read("bench_items", ["item_id", "images"])
-    shown = store.read("conversations", ["conversation_id", "image_ids"])
-    shown = shown.select(item_id="conversation_id", stored=pl.col("image_ids").list.len())
-    of_item = members.join(images, on="item_id", how="left").join(shown, on="item_id", how="left")
+    image_counts = store.read("conversations", ["conversation_id", "image_ids"])
+    image_counts = image_counts.select(item_id="conversation_id", stored=pl.col("image_ids").list.len())
+    of_item = members.join(images, on="item_id", how="left").join(image_counts, on="item_id", how="left")
     of_item = of_item.with_columns(images=pl.coalesce("images", "stored"))
     checks = counted_checks(store).join(members, on="item_id", how="semi")
-    found = majorities(checks).join(of_item.select("item_id", "family", "images"), on="item_id")
+    item_majorities = majorities(checks).join(of_item.select("item_id", "family", "images"), on="item_id")
     agreement = item_agreement(checks)
-    return {"yield": _rounded(yields(found)), "agreement": _rounded([agreement])}
+    return {"yield": _rounded(yields(item_majorities)), "agreement": _rounded([agreement])}
 
 
 def _rounded(rows: list[Yield] | list[ItemAgreement]) -> pl.DataFrame:

@@ -162,8 +162,8 @@ def _write(store: Store, bench: str, writer: _Writer, queue: BatchQueue | None, 
         if isinstance(text, Failed):
             return text
         version = f"{writer.version}+{load_prompt(prompt).version}" if is_model else writer.version
-        of = {"item_id": item.item_id, "document_id": item.document_id, "written_by": WrittenBy.MODEL}
-        return kind(**of, **more, text=text, version=version, provider=writer.name, written_at=now)
+        item_fields = {"item_id": item.item_id, "document_id": item.document_id, "written_by": WrittenBy.MODEL}
+        return kind(**item_fields, **more, text=text, version=version, provider=writer.name, written_at=now)
 
     def caption(gap: Gap) -> Row | Failed:
         return row(Caption, writer.caption(gap), gap.item, _CAPTION, place=gap.place)

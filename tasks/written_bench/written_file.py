@@ -94,8 +94,9 @@ def _row(
     return ReleasedItem(
         question_id=item.item_id, bench=bench, family=item.family, split=item.split,
         licences=list(member.get("licences", nothing)), authors=list(member.get("authors", nothing)),
-        origin=str(member.get("origin", "")), captions=captions, captions_by=_named(caption_authors) if captions else None,
-        reference=reference, reference_by=_named(reference_authors) if reference else None, objects=[],
+        origin=str(member.get("origin", "")), captions=captions,
+        captions_by=_named(caption_authors) if captions else None, reference=reference,
+        reference_by=_named(reference_authors) if reference else None, objects=[],
     )  # fmt: skip
 
 

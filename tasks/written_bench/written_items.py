@@ -48,9 +48,9 @@ class ItemForJudging:
 
 def item_images(store: Store, bench: str) -> dict[str, tuple[str, str, int]]:
     """Image id -> (table, part, row group) of the stored images that kept items show."""
-    shown = {image_id for item in items_for_judging(store, bench) for image_id in item.image_ids}
+    image_ids = {image_id for item in items_for_judging(store, bench) for image_id in item.image_ids}
     stored = StoredImages(store, "images", "redacted_images").part_of
-    return {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())}
+    return {image_id: stored[image_id] for image_id in sorted(image_ids & stored.keys())}
 
 
 def items_for_judging(
@@ -82,10 +82,10 @@ def _items_not_given(store: Store) -> pl.DataFrame:
     only = decided.filter(~pl.col("keep"), pl.col("reasons").list.eval(pl.element() == _UNUSABLE).list.all())
     missing = pl.col("image_problems").list.unique() == pl.lit([_MISSING_IMAGE])
     ids = only["item_id"].implode()
-    found = store.read("conversations").filter(pl.col("conversation_id").is_in(ids), missing)
+    conversations = store.read("conversations").filter(pl.col("conversation_id").is_in(ids), missing)
     bench_items = store.read("bench_items", ["item_id", "images"]).unique("item_id")
     counts = bench_items.select(conversation_id="item_id", images_to_caption=pl.col("images").cast(pl.Int64))
-    return found.filter(pl.col("image_ids").list.len() == 0).join(counts, on="conversation_id")
+    return conversations.filter(pl.col("image_ids").list.len() == 0).join(counts, on="conversation_id")
 
 
 def _item(row: dict[str, Any], captions: list[str], references: dict[str, tuple[str, str]]) -> ItemForJudging:
@@ -123,8 +123,8 @@ def check_known(store: Store, bench: str) -> None:
     """Raises BadInput when the store has no item of the benchmark."""
     if item_members(store, bench).is_empty():
         named = sorted(store.read("bench_items", ["bench"])["bench"].unique())
-        known = known_values(bench, [*named, SAMPLED])
-        raise BadInput(f"bench {known} Take one in with `curate bench collect`")
+        hint = known_values(bench, [*named, SAMPLED])
+        raise BadInput(f"bench {hint} Take one in with `curate bench collect`")
 
 
 _MEMBER = ("item_id", "family", "split", "image_names")
@@ -148,18 +148,22 @@ NO_CAPTIONS = captions_id([])
 def current_captions(store: Store, items: pl.DataFrame, table: str = "captions") -> dict[str, list[str]]:
     """Item -> its captions in order, for items (item_id, document_id, images_to_caption) with one for every image."""
     counts = dict(items.select("item_id", "images_to_caption").iter_rows())
-    found = captions_by_place(store, items, table)
-    whole = {item_id: placed for item_id, placed in found.items() if sorted(placed) == list(range(counts[item_id]))}
+    captions_of_item = captions_by_place(store, items, table)
+    whole = {
+        item_id: placed
+        for item_id, placed in captions_of_item.items()
+        if sorted(placed) == list(range(counts[item_id]))
+    }
     return {item_id: [placed[place] for place in sorted(placed)] for item_id, placed in whole.items()}
 
 
 def captions_by_place(store: Store, items: pl.DataFrame, table: str = "captions") -> dict[str, dict[int, str]]:
     """Item -> place of an image -> its caption, for items (item_id, document_id) with any."""
-    found: dict[str, dict[int, str]] = {}
+    captions: dict[str, dict[int, str]] = {}
     rows = current(store, table, items, ["item_id", "place"])
     for item_id, place, text in rows.select("item_id", "place", "text").iter_rows():
-        found.setdefault(item_id, {})[place] = text
-    return found
+        captions.setdefault(item_id, {})[place] = text
+    return captions
 
 
 def current_references(store: Store, items: pl.DataFrame) -> dict[str, tuple[str, str]]:
@@ -190,10 +194,10 @@ def providers_of(store: Store, table: str, items: Sequence[ItemForJudging]) -> d
     forms = {"item_id": [item.item_id for item in items], "document_id": [item.document_id for item in items]}
     rows = current(store, table, pl.DataFrame(forms, schema=dict.fromkeys(_FORM, pl.String)), key)
     place = pl.col("place") if table == "captions" else pl.lit(0)
-    found: dict[str, dict[int, str]] = {}
+    providers: dict[str, dict[int, str]] = {}
     for item_id, at, provider in rows.select("item_id", place.alias("at"), "provider").iter_rows():
-        found.setdefault(item_id, {})[at] = provider
-    return found
+        providers.setdefault(item_id, {})[at] = provider
+    return providers
 
 
 def hidden_texts(store: Store) -> pl.DataFrame:

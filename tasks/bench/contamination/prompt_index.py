@@ -32,7 +32,7 @@ def words_of_each(texts: pl.Series) -> pl.Series:
 
 def joined_words(texts: pl.Series) -> pl.Series:
     """Each text's words joined by spaces: equal for texts that differ only in case, spaces and punctuation."""
-    joined = [words_of_each(some).list.join(" ") for _, some in pieces(texts)]
+    joined = [words_of_each(piece).list.join(" ") for _, piece in pieces(texts)]
     return pl.concat([pl.Series([], dtype=pl.String), *joined])
 
 
@@ -61,8 +61,8 @@ class RunIndex:
         self._pieces: list[_Piece] = []
         often, count = np.zeros(1 << _OFTEN_BITS, np.uint32), 0
         for words in listed:
-            own = _runs(words)
-            runs, sizes = own["run"].to_numpy(), np.bincount(own["row"].to_numpy(), minlength=len(words))
+            run_rows = _runs(words)
+            runs, sizes = run_rows["run"].to_numpy(), np.bincount(run_rows["row"].to_numpy(), minlength=len(words))
             self._pieces.append(_Piece(count, sizes, on_disk(len(runs), 2).view(np.uint64).reshape(-1)))
             self._pieces[-1].runs[:] = runs
             unload(self._pieces[-1].runs)
@@ -89,27 +89,30 @@ class RunIndex:
 
         overlap is the share of the prompt's runs that the text holds.
         """
-        known, rarest = _runs(listed).sort("run"), self._rarest["run"].to_numpy()
-        first, end = (np.searchsorted(rarest, known["run"].to_numpy(), side) for side in ("left", "right"))
+        text_runs, rarest = _runs(listed).sort("run"), self._rarest["run"].to_numpy()
+        first, end = (np.searchsorted(rarest, text_runs["run"].to_numpy(), side) for side in ("left", "right"))
         at = _spread(first, end - first)
-        pairs = {"row": np.repeat(known["row"].to_numpy(), end - first), "prompt": self._rarest["prompt"].gather(at)}
+        pairs = {
+            "row": np.repeat(text_runs["row"].to_numpy(), end - first),
+            "prompt": self._rarest["prompt"].gather(at),
+        }
         candidates = pl.DataFrame(pairs).unique()
-        held = candidates.join(self._runs_of(candidates["prompt"].unique().sort().to_numpy()), on="prompt")
-        counted = held.join(known, on=["row", "run"], how="semi").group_by("row", "prompt").len("shared")
+        prompt_runs = candidates.join(self._runs_of(candidates["prompt"].unique().sort().to_numpy()), on="prompt")
+        counted = prompt_runs.join(text_runs, on=["row", "run"], how="semi").group_by("row", "prompt").len("shared")
         prompts = counted["prompt"].to_numpy()
         size, need = pl.Series(self._sizes[prompts]), pl.Series(self._need[prompts])
         return counted.select("row", "prompt", overlap=pl.col("shared") / size).filter(counted["shared"] >= need)
 
     def _runs_of(self, prompts: npt.NDArray[np.uint32]) -> pl.DataFrame:
         """Rows of prompt and run, of some prompts, which are sorted."""
-        found = [pl.DataFrame(schema=_LOOKED_UP)]
+        frames = [pl.DataFrame(schema=_LOOKED_UP)]
         for first, sizes, runs in self._pieces:
-            some = prompts[slice(*np.searchsorted(prompts, [first, first + len(sizes)]))]
-            lengths, starts = sizes[some - first], (np.cumsum(sizes) - sizes)[some - first]
-            of_each = {"prompt": np.repeat(some, lengths), "run": runs[_spread(starts, lengths)]}
-            found.append(pl.DataFrame(of_each, schema=_LOOKED_UP))
+            piece_prompts = prompts[slice(*np.searchsorted(prompts, [first, first + len(sizes)]))]
+            lengths, starts = sizes[piece_prompts - first], (np.cumsum(sizes) - sizes)[piece_prompts - first]
+            of_each = {"prompt": np.repeat(piece_prompts, lengths), "run": runs[_spread(starts, lengths)]}
+            frames.append(pl.DataFrame(of_each, schema=_LOOKED_UP))
             unload(runs)
-        return pl.concat(found)
+        return pl.concat(frames)
 
 
 def _spread(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -126,10 +129,10 @@ class PromptIndex:
     """Index of prompts that finds the texts that contain one of them: the same words, or most of its runs."""
 
     def __init__(self, prompts: pl.Series, overlap_min: float) -> None:
-        said = pl.DataFrame({"text": prompts, "words": joined_words(prompts)}).with_row_index("prompt")
-        self._texts = said.select("prompt", "text")
-        self._normalised = said.select("prompt", "words").filter(pl.col("words") != "")
-        self._near = RunIndex((words_of_each(some) for _, some in pieces(prompts)), overlap_min)
+        prompt_rows = pl.DataFrame({"text": prompts, "words": joined_words(prompts)}).with_row_index("prompt")
+        self._texts = prompt_rows.select("prompt", "text")
+        self._normalised = prompt_rows.select("prompt", "words").filter(pl.col("words") != "")
+        self._near = RunIndex((words_of_each(piece) for _, piece in pieces(prompts)), overlap_min)
 
     def find(self, texts: pl.Series) -> pl.DataFrame:
         """row, prompt, match and overlap of every text that holds a prompt, sorted by row and prompt.
@@ -137,13 +140,13 @@ class PromptIndex:
         match is exact (equal text), normalised (equal words) or near, whichever is the best; overlap is the share of
         the prompt's runs that the text holds, 1 where the words are equal.
         """
-        found = [self._find(some).with_columns(pl.col("row") + first) for first, some in pieces(texts)]
-        return pl.concat([pl.DataFrame(schema=_FOUND), *found])
+        matches = [self._find(piece).with_columns(pl.col("row") + first) for first, piece in pieces(texts)]
+        return pl.concat([pl.DataFrame(schema=_FOUND), *matches])
 
     def find_distinctive(self, texts: pl.Series) -> pl.DataFrame:
         """row, prompt and overlap of every text that holds most runs of a prompt of at least 13 words."""
-        found = [self._near.find(words_of_each(some)).with_columns(pl.col("row") + n) for n, some in pieces(texts)]
-        return pl.concat([pl.DataFrame(schema=_FOUND).drop("match"), *found]).sort("row", "prompt")
+        matches = [self._near.find(words_of_each(piece)).with_columns(pl.col("row") + n) for n, piece in pieces(texts)]
+        return pl.concat([pl.DataFrame(schema=_FOUND).drop("match"), *matches]).sort("row", "prompt")
 
     def _find(self, texts: pl.Series) -> pl.DataFrame:
         listed = words_of_each(texts)

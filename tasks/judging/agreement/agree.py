@@ -30,19 +30,19 @@ def label_agreement(a: Labels, b: Labels, rounds: int, seed: int) -> LabelAgreem
     95 % intervals resample whole items. Raises BadInput when no item is shared, or when only one file holds votes.
     """
     same_kind((a, b))
-    items = [set(each.rows["item"]) for each in (a, b)]
+    items = [set(file.rows["item"]) for file in (a, b)]
     if not (shared := items[0] & items[1]):
-        some = [", ".join(repr(one_line(item, 40)) for item in sorted(of)[:2]) for of in items]
+        examples = [", ".join(repr(one_line(item, 40)) for item in sorted(item_names)[:2]) for item_names in items]
         raise BadInput(
-            f"{a.name} and {b.name} label no item in common (one has {some[0]} …, the other {some[1]} …); give labels "
-            "of the same items"
+            f"{a.name} and {b.name} label no item in common (one has {examples[0]} …, the other {examples[1]} …); give "
+            "labels of the same items"
         )
-    first, second = (each.rows.filter(pl.col("item").is_in(list(shared))) for each in (a, b))
+    first, second = (file.rows.filter(pl.col("item").is_in(list(shared))) for file in (a, b))
     forms = [_agreed(first, second, form, labels, rounds, seed) for form, labels in _forms(first, second)]
     return LabelAgreement(
         **dict(forms[0]), a=a.name, b=b.name, only_a=len(items[0] - shared), only_b=len(items[1] - shared),
         no_verdict_a=a.no_verdict, no_verdict_b=b.no_verdict, forms=forms[1:],
-        raters=[rater_agreement(each, rounds, seed) for each in (a, b) if has_several(each)],
+        raters=[rater_agreement(file, rounds, seed) for file in (a, b) if has_several(file)],
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def _codes(labels: Sequence[str], form: Form) -> Vector | None:
 
 
 def _agreed(a: pl.DataFrame, b: pl.DataFrame, form: Form, labels: Sequence[str], rounds: int, seed: int) -> Agreed:
-    first, second = (_counts(each, form, labels) for each in (a, b))
+    first, second = (_counts(rows, form, labels) for rows in (a, b))
     joined = first.join(second, on="item", suffix=" b").drop("item").to_numpy()
     patterns, items = _patterns(joined)
     of_a, of_b = patterns[:, : len(labels)], patterns[:, len(labels) :]
@@ -92,14 +92,14 @@ def _agreed(a: pl.DataFrame, b: pl.DataFrame, form: Form, labels: Sequence[str],
         confusion = np.stack([np.tensordot(times, cells, 1) for times in drawn])
         alphas = np.concatenate([alpha(of_a + of_b, times[None]) for times in drawn])
         samples = figures(confusion, _codes(labels, form)) | {"alpha": alphas}
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "form": form,
         "items": int(items.sum()),
         "labels": list(labels),
         "confusion": np.tensordot(items, cells, 1).astype(int).tolist(),
         "pairs": int(np.tensordot(items, cells, 1).sum()),
     }
-    return Agreed(**found, **with_intervals(samples))
+    return Agreed(**facts, **with_intervals(samples))
 
 
 _FIGURES = ("accuracy", "f1_macro", "f1_micro", "f1_weighted", "kappa", "pearson", "alpha")
@@ -108,31 +108,31 @@ _FIGURES = ("accuracy", "f1_macro", "f1_micro", "f1_weighted", "kappa", "pearson
 def _by_raters(file: Labels, form: Form, labels: Sequence[str], rounds: int, seed: int) -> AgreedByRaters:
     counted = _counts(file.rows, form, labels).drop("item").to_numpy()
     patterns, items = _patterns(counted[counted.sum(axis=1) > 1])
-    each = patterns.sum(axis=1)
-    same, pairs = (patterns * (patterns - 1) / 2).sum(axis=1), each * (each - 1) / 2
-    agreeing, of = float(items @ same), float(items @ pairs)
+    label_counts = patterns.sum(axis=1)
+    same, pairs = (patterns * (patterns - 1) / 2).sum(axis=1), label_counts * (label_counts - 1) / 2
+    agreeing, pair_count = float(items @ same), float(items @ pairs)
     samples: dict[str, Vector] = dict.fromkeys(("agreement", "alpha"), np.full(2, np.nan))
     if len(patterns):
         drawn = list(resamples(items, rounds, seed))
         shares = np.array([times @ same / (times @ pairs) for times in drawn])
         samples = {"agreement": shares, "alpha": np.concatenate([alpha(patterns, times[None]) for times in drawn])}
-    counts: dict[str, Any] = {"items": int(items.sum()), "pairs": int(of), "agreeing": int(agreeing)}
+    counts: dict[str, Any] = {"items": int(items.sum()), "pairs": int(pair_count), "agreeing": int(agreeing)}
     return AgreedByRaters(form=form, raters=file.raters, **counts, **with_intervals(samples))
 
 
 def _counts(rows: pl.DataFrame, form: Form, labels: Sequence[str]) -> pl.DataFrame:
     """item, and how often it has each of the labels; without items that have none of them."""
     label = pl.col("label") if form in (Form.FOUR, Form.LABELS) else pl.col("label").replace(_MERGED)
-    told = rows.select("item", label).filter(pl.col("label").is_in(list(labels)))
+    labelled_rows = rows.select("item", label).filter(pl.col("label").is_in(list(labels)))
     counted = [(pl.col("label") == name).sum().cast(pl.Float64).alias(f"n {name}") for name in labels]
-    return told.group_by("item").agg(counted)
+    return labelled_rows.group_by("item").agg(counted)
 
 
 def _patterns(counts: Matrix) -> tuple[Matrix, Numbers]:
     """The different rows, and how many items have each."""
     patterns, items = np.unique(counts, axis=0, return_counts=True)
-    found: tuple[Matrix, npt.NDArray[np.int64]] = (patterns, items.astype(np.int64))
-    return found
+    counted_patterns: tuple[Matrix, npt.NDArray[np.int64]] = (patterns, items.astype(np.int64))
+    return counted_patterns
 
 
 def figures(confusion: VoteTables, codes: Vector | None) -> dict[str, Vector]:
@@ -179,12 +179,12 @@ def resamples(items: Numbers, rounds: int, seed: int) -> Iterator[Vector]:
 
 def with_intervals(samples: dict[str, Vector]) -> FigureValues:
     """Each figure, whose first sample is its value, with the 95 % interval of the others."""
-    found: FigureValues = {}
+    figure_values: FigureValues = {}
     for name, values in samples.items():
         keys, point = (name, f"{name}_ci95_low", f"{name}_ci95_high"), values[0]
         if np.isnan(point):
-            found |= dict.fromkeys(keys)
+            figure_values |= dict.fromkeys(keys)
         else:
             ends = quantiles95(values[1:], np.asarray(point))
-            found |= zip(keys, map(float, (point, *ends)), strict=True)
-    return found
+            figure_values |= zip(keys, map(float, (point, *ends)), strict=True)
+    return figure_values

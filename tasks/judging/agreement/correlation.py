@@ -47,23 +47,23 @@ def read_scores(
     tables = {file: _table(file, renames) for file in files}
     if len(tables) < len(files):
         raise BadInput("a table is given twice; give each once")
-    for file, (own, others) in _models(tables).items():
-        if others and not own & others:
+    for file, (models, others) in _models(tables).items():
+        if others and not models & others:
             raise BadInput(
-                f"no model of {str(file)!r} is in another table; {_hint(own, others)}; --renames FILE says which are "
-                "the same (`its name: the other name` lines)"
+                f"no model of {str(file)!r} is in another table; {_hint(models, others)}; --renames FILE says which "
+                "are the same (`its name: the other name` lines)"
             )
     names = [column for table in tables.values() for column in table]
-    found = {
+    score_columns = {
         column if names.count(column) == 1 else f"{file.stem}:{column}": scores
         for file, table in tables.items()
         for column, scores in table.items()
     }
-    if len(found) < len(names):
+    if len(score_columns) < len(names):
         raise BadInput("two tables have one name and a column in common; rename one of the files")
-    if unknown := [name for name in columns if name not in found]:
-        raise BadInput(f"--column {known_values(unknown[0], found)}")
-    chosen = {name: found[name] for name in columns} if columns else found
+    if unknown := [name for name in columns if name not in score_columns]:
+        raise BadInput(f"--column {known_values(unknown[0], score_columns)}")
+    chosen = {name: score_columns[name] for name in columns} if columns else score_columns
     if len(chosen) < 2:
         raise BadInput(f"only one column of scores ({one_line(next(iter(chosen)))}); a correlation needs two")
     return chosen, _alike(tables)
@@ -83,14 +83,14 @@ def _table(file: Path, renames: Mapping[str, str]) -> Scores:
     if models.is_duplicated().any():
         twice = one_line(models.filter(models.is_duplicated())[0])
         raise BadInput(f"table {str(file)!r} has model {twice!r} twice; keep one row of each")
-    found = {}
+    score_columns = {}
     for name in raw.columns:
         scores = {} if name == of_models or name in _BESIDE else _numbers(raw[name], models, f"{str(file)!r}")
         if scores:
-            found[name] = scores
-    if not found:
+            score_columns[name] = scores
+    if not score_columns:
         raise BadInput(f"table {str(file)!r} has no column of numbers beside the models; give one a benchmark")
-    return found
+    return score_columns
 
 
 def _numbers(column: pl.Series, models: pl.Series, where: str) -> dict[str, float]:
@@ -98,13 +98,13 @@ def _numbers(column: pl.Series, models: pl.Series, where: str) -> dict[str, floa
     if column.dtype.is_nested() or column.dtype == pl.Boolean:
         return {}
     cells = dict(zip(models, column.cast(pl.String), strict=True))
-    given = {model: cell for model, cell in cells.items() if (cell or "").strip().lower() not in _GAPS}
-    scores = {model: _number(cell) for model, cell in given.items()}
+    filled_cells = {model: cell for model, cell in cells.items() if (cell or "").strip().lower() not in _GAPS}
+    scores = {model: _number(cell) for model, cell in filled_cells.items()}
     wrong = [model for model, score in scores.items() if not math.isfinite(score)]
     if 2 * len(wrong) >= len(scores):
         return {}
     if wrong:
-        cell = one_line(str(given[wrong[0]]), 40)
+        cell = one_line(str(filled_cells[wrong[0]]), 40)
         raise BadInput(
             f"{where}, column {one_line(column.name)!r}: {cell!r} is no number (model {one_line(wrong[0])!r}); leave "
             "the cell of a missing score empty"
@@ -123,33 +123,33 @@ def _models(tables: Mapping[Path, Scores]) -> dict[Path, tuple[set[str], set[str
     """File -> its models, and those of the other files."""
     models = {file: {model for scores in table.values() for model in scores} for file, table in tables.items()}
     return {
-        file: (own, set().union(*(names for other, names in models.items() if other is not file)))
-        for file, own in models.items()
+        file: (file_models, set().union(*(names for other, names in models.items() if other is not file)))
+        for file, file_models in models.items()
     }
 
 
 def _alike(tables: Mapping[Path, Scores]) -> list[tuple[str, str]]:
     models = _models(tables)
-    alone = {file: own - others for file, (own, others) in models.items()}
+    alone = {file: file_models - others for file, (file_models, others) in models.items()}
     pairs = [pair for file in tables for pair in near(alone[file], set().union(*alone.values()) - alone[file], 0.8)]
     return list({frozenset(pair): pair for pair in pairs}.values())
 
 
-def _hint(own: set[str], others: set[str]) -> str:
+def _hint(models: set[str], others: set[str]) -> str:
     """`near names: 'gpt4o' and 'GPT-4o', …`."""
-    if pairs := near(own, others, 0.6):
+    if pairs := near(models, others, 0.6):
         return f"near names: {', '.join(f'{one_line(a, 60)!r} and {one_line(b, 60)!r}' for a, b in pairs[:NEAR])}"
-    some = [", ".join(repr(one_line(name, 60)) for name in sorted(names)[:NEAR]) for names in (own, others)]
-    return f"no names are near (here {some[0]} …, elsewhere {some[1]} …)"
+    examples = [", ".join(repr(one_line(name, 60)) for name in sorted(names)[:NEAR]) for names in (models, others)]
+    return f"no names are near (here {examples[0]} …, elsewhere {examples[1]} …)"
 
 
 def near(own: set[str], others: set[str], likeness_min: float) -> list[tuple[str, str]]:
     """Names with the likest of the others, compared without case and punctuation."""
-    known = {_plain(name): name for name in sorted(others)}
+    name_of_plain = {_plain(name): name for name in sorted(others)}
     return [
-        (name, known[match])
+        (name, name_of_plain[match])
         for name in sorted(own)
-        for match in get_close_matches(_plain(name), known, n=1, cutoff=likeness_min)
+        for match in get_close_matches(_plain(name), name_of_plain, n=1, cutoff=likeness_min)
     ]
 
 
@@ -163,10 +163,10 @@ def score_correlations(scores: Scores) -> list[ScoreCorrelation]:
     for a, b in combinations(scores, 2):
         shared = sorted(scores[a].keys() & scores[b].keys())
         first, second = ([scores[name][model] for model in shared] for name in (a, b))
-        found: dict[str, float | None] = dict.fromkeys(_CORRELATIONS)
+        coefficients: dict[str, float | None] = dict.fromkeys(_CORRELATIONS)
         if len(set(first)) > 1 and len(set(second)) > 1:
-            found = {name: float(measure(first, second).statistic) for name, measure in _CORRELATIONS.items()}
-        rows.append(ScoreCorrelation(a=a, b=b, models=len(shared), **found))
+            coefficients = {name: float(measure(first, second).statistic) for name, measure in _CORRELATIONS.items()}
+        rows.append(ScoreCorrelation(a=a, b=b, models=len(shared), **coefficients))
     return rows
 
 

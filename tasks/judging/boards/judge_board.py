@@ -139,8 +139,8 @@ def _board(
 ) -> list[JudgeRating]:
     counting = _counting(outcome_rows, method)
     verdicts_due = max(prompts, counting["question_id"].n_unique()) * int(
-        counting.group_by("question_id", "model").len()["len"].max()
-    )  # type: ignore[arg-type]
+        counting.group_by("question_id", "model").len()["len"].max()  # type: ignore[arg-type]
+    )
     cast = _votes(battles_of(outcome_rows, method), method)
     models = sorted({*counting["model"], method.baseline})
     counted = _counted(counting, _seen(method))

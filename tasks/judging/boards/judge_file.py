@@ -49,7 +49,7 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
     """Write the files, if the release has a judge's board. Returns whose board it is."""
     store = unsealed.store
     agreement = store.read("judge_agreement")
-    versions = [public_version(each) for each in agreement["judge_version"]]
+    versions = [public_version(version) for version in agreement["judge_version"]]
     agreement = agreement.with_columns(judge_version=pl.Series(versions, dtype=pl.String))
     if agreement.is_empty():
         return Stated()
@@ -69,13 +69,13 @@ def write_judge_files(unsealed: Unsealed) -> Stated:
 def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:
     """Tables `answers` and `verdicts`: what this policy lets leave, and what was screened in its present form."""
     screened = store.read("screened_texts").filter(pl.col("reasons").list.len() == 0, policy_hash=policy_hash)
-    left = screened.join(released_judge_texts(store), on="item_id", how="semi").rename({"text": "content"})
+    texts = screened.join(released_judge_texts(store), on="item_id", how="semi").rename({"text": "content"})
     answers = store.read("answers")
     named = answers.with_columns(item_id=pl.Series(answer_ids(answers), dtype=pl.String)).drop("question_id")
-    said = left.join(named, on="item_id").sort("question_id", "model")
-    verdicts = left.join(named, on="item_id", how="anti").sort("question_id", "item_id")
+    answer_texts = texts.join(named, on="item_id").sort("question_id", "model")
+    verdicts = texts.join(named, on="item_id", how="anti").sort("question_id", "item_id")
     return {
-        "answers": said.rename({"item_id": "answer_id"}).select(*JUDGE_FILES["answers"].model_fields),
+        "answers": answer_texts.rename({"item_id": "answer_id"}).select(*JUDGE_FILES["answers"].model_fields),
         "verdicts": verdicts.rename({"item_id": "verdict_id"}).select(*JUDGE_FILES["verdicts"].model_fields),
     }
 
@@ -144,11 +144,11 @@ def _unlike_cards(
 
 def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
     """Cards on prompts that are not in bench, such as hidden ones, and texts that no card names."""
-    asked, cards = set(released_prompts(folder)), files["cards"]
+    question_ids, cards = set(released_prompts(folder)), files["cards"]
     answers = {*cards["answer_a"], *cards["answer_b"]}
-    known = {("cards", "question_id"): asked, ("answers", "question_id"): asked}
-    known |= {("answers", "answer_id"): answers, ("verdicts", "verdict_id"): {*cards["verdict_id"]}}
-    for (name, column), allowed in known.items():
+    allowed_ids = {("cards", "question_id"): question_ids, ("answers", "question_id"): question_ids}
+    allowed_ids |= {("answers", "answer_id"): answers, ("verdicts", "verdict_id"): {*cards["verdict_id"]}}
+    for (name, column), allowed in allowed_ids.items():
         for stranger in sorted(set(files[name][column]) - allowed) if name in files else ():
             yield f"{JUDGE_FOLDER}/{name}.parquet: {column} {stranger!r} is not of this release's benchmark"
 
@@ -170,7 +170,7 @@ def judge_section(release: Path, prompts: int) -> str:
         models=overall.height,
         bench=prompts,
         board=[_cells(row) for row in overall.iter_rows(named=True)],
-        **{name: _number(about[of], 3) for name, of in _AGREEMENT.items()},
+        **{name: _number(about[column], 3) for name, column in _AGREEMENT.items()},
         least=SLICE_PROMPTS_MIN,
         texts="answers" in files,
         answers=files["answers"].height if "answers" in files else 0,
@@ -203,12 +203,12 @@ def shown_verdicts(rows_of: RowsOf) -> Iterator[ShownSection]:
         texts = [(row["model"], row["state"], row["content"]) for row in answers]
         yield ShownSection("Answers", texts=texts, beside=True)
     cards = rows_of(f"{JUDGE_FOLDER}/cards")
-    said = {row["verdict_id"]: row["content"] for row in rows_of(f"{JUDGE_FOLDER}/verdicts")}
+    text_of_verdict = {row["verdict_id"]: row["content"] for row in rows_of(f"{JUDGE_FOLDER}/verdicts")}
     texts = [
         (
             verdict_words(card["label"], card["model_a"], card["model_b"]),
             f"first {card['model_a']}, then {card['model_b']}",
-            said.get(card["verdict_id"], ""),
+            text_of_verdict.get(card["verdict_id"], ""),
         )
         for card in sorted(cards, key=lambda card: (card["model_a"], card["model_b"], card["verdict_id"]))
     ]

@@ -60,18 +60,18 @@ def judged_in_files(files: Sequence[Path], baseline: str | None, answers: Sequen
     Raises BadInput for files that cannot be read, a question without an answer, and with `whole` for a model of whose
     judgements fewer than half have a label.
     """
-    found = read_judgements(files, baseline)
+    judgements = read_judgements(files, baseline)
     if whole:
-        check_labels(found)
+        check_labels(judgements)
     tokens: dict[str, float] = {}
     if answers:
         tokens, questions = answer_lengths(answers)
-        if found.baseline not in tokens:
-            raise BadInput(f"no answers of the baseline {known_values(found.baseline, tokens)}")
-        if unknown := sorted(set(found.verdicts["question_id"]) - questions):
+        if judgements.baseline not in tokens:
+            raise BadInput(f"no answers of the baseline {known_values(judgements.baseline, tokens)}")
+        if unknown := sorted(set(judgements.verdicts["question_id"]) - questions):
             raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
     texts = partial(texts_of_files, answers)
-    return Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
+    return Judged(judgements.verdicts, judgements.judge, judgements.baseline, tokens, texts, parsed(judgements))
 
 
 def judged_in_store(
@@ -102,20 +102,22 @@ def stored_verdicts(
         verdicts = verdicts.filter(~pl.col("draw").str.starts_with(f"{FAILURES}-"))
     if verdicts.is_empty():
         written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
-        told = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""
+        bench_hint = f"for its written benchmarks give --bench NAME ({', '.join(written)}), or " if written else ""
         which = " on a drawn benchmark" if written else ""
-        raise BadInput(f"store {store.root!r} has no verdicts{which}; {told}make them with `curate judge compare`")
+        raise BadInput(
+            f"store {store.root!r} has no verdicts{which}; {bench_hint}make them with `curate judge compare`"
+        )
     for column in ("baseline", "judge_version", "draw"):
         value = wanted.get(column)
-        known = sorted(verdicts[column].unique())
+        stored_values = sorted(verdicts[column].unique())
         option = f"--{column.replace('_', '-')}"
-        if value is not None and value not in known:
-            raise BadInput(f"{option} {known_values(value, known)}")
-        if value is None and len(known) > 1:
+        if value is not None and value not in stored_values:
+            raise BadInput(f"{option} {known_values(value, stored_values)}")
+        if value is None and len(stored_values) > 1:
             raise BadInput(
-                f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
+                f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(stored_values)}"
             )
-        verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
+        verdicts = verdicts.filter(pl.col(column) == (value or stored_values[0]))
     return with_slices(store, _of_versions(verdicts, answer_versions), versions)
 
 
@@ -134,8 +136,8 @@ def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
     """
     if not (texts := judged_texts(store, verdicts)):
         return {}
-    models, _, said = zip(*texts, strict=True)
-    counted = pl.DataFrame({"model": models, "tokens": Providers()["tokens"].count_tokens(said)})
+    models, _, answer_texts = zip(*texts, strict=True)
+    counted = pl.DataFrame({"model": models, "tokens": Providers()["tokens"].count_tokens(answer_texts)})
     return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
 
 
@@ -143,24 +145,24 @@ def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, s
     """(model, question_id, text) of the answers that were judged."""
     answers = store.read("answers", ["model", "question_id", "text", "version"])
     judged = judged_answers(verdicts, "question_id")
-    found = answers.join(judged, on=["question_id", "model", "version"], how="semi")
-    return list(found.select("model", "question_id", "text").iter_rows())
+    texts = answers.join(judged, on=["question_id", "model", "version"], how="semi")
+    return list(texts.select("model", "question_id", "text").iter_rows())
 
 
 def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
     """The verdicts on the chosen versions of answers. Raises BadInput when a model is left with several."""
-    found = judged_answers(verdicts).unique()
-    if unknown := sorted(set(chosen) - set(found["version"])):
-        raise BadInput(f"--answer-version {known_values(unknown[0], set(found['version']))}")
-    taken = found.filter(pl.col("version").is_in(chosen))
-    left = pl.concat([taken, found.join(taken, on="model", how="anti")])
-    for model, several in left.group_by("model").agg(pl.col("version").sort()).sort("model").iter_rows():
+    answers = judged_answers(verdicts).unique()
+    if unknown := sorted(set(chosen) - set(answers["version"])):
+        raise BadInput(f"--answer-version {known_values(unknown[0], set(answers['version']))}")
+    taken = answers.filter(pl.col("version").is_in(chosen))
+    current_answers = pl.concat([taken, answers.join(taken, on="model", how="anti")])
+    for model, several in current_answers.group_by("model").agg(pl.col("version").sort()).sort("model").iter_rows():
         if len(several) > 1:
             raise BadInput(
                 f"verdicts on {len(several)} versions of the answers of {model!r} do not mix; choose with "
                 f"--answer-version: {', '.join(several)}"
             )
-    return on_versions(verdicts, left)
+    return on_versions(verdicts, current_answers)
 
 
 def on_versions(verdicts: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
@@ -175,8 +177,8 @@ def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl
     """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
     by_value = {"topic": "topic", "question": "question_category", "image": "image_domain"}
     tags = (*CATEGORIES, *PROMPT_KINDS)
-    wanted = pl.Series(question_ids, dtype=pl.String)
-    facts = conversation_features(store, wanted, versions, (*tags, *by_value.values(), "topic_id"))
+    conversation_ids = pl.Series(question_ids, dtype=pl.String)
+    facts = conversation_features(store, conversation_ids, versions, (*tags, *by_value.values(), "topic_id"))
     prompts = facts.with_columns(topic=pl.when(pl.col("topic_id") >= 0).then("topic"))
     chosen = [pl.col(tag).alias(f"category:{tag}") for tag in tags]
     for prefix, column in by_value.items():
@@ -191,5 +193,5 @@ def with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.
     slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
     placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
     unknown = unknown_shares(placed)
-    held = [name for name in slices.columns[1:] if placed[name].any() and unknown.get(name, 0) <= UNKNOWN_MAX]
-    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))
+    slice_names = [name for name in slices.columns[1:] if placed[name].any() and unknown.get(name, 0) <= UNKNOWN_MAX]
+    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in slice_names))

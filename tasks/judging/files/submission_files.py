@@ -75,24 +75,24 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem], ben
         raise BadInput(f"--model: give a name of 1 to {_NAME_CHARACTERS_MAX} printable characters")
     if model.strip().lower() == REFERENCE:
         raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
-    known = {item.item_id: item for item in items}
+    item_of_id = {item.item_id: item for item in items}
     by_text = _by_instruction(items)
-    said, unknown, shared = dict[str, list[str]](), list[str](), list[str]()
+    texts_of_item, unknown, shared = dict[str, list[str]](), list[str](), list[str]()
     for row, text in _rows(path):
-        named_items = _items_of(row, known, by_text, bench)
+        named_items = _items_of(row, item_of_id, by_text, bench)
         name = named_items[0] if len(named_items) == 1 else None
         if name is None:
             named = (row[column] for column in (*_ITEM, "instruction") if row.get(column))
-            told = str(next(named, "a row without item_id and instruction"))
+            row_name = str(next(named, "a row without item_id and instruction"))
             if named_items:
-                shared.append(f"{', '.join(named_items[:_IDS])} ({one_line(told, 60)})")
+                shared.append(f"{', '.join(named_items[:_IDS])} ({one_line(row_name, 60)})")
             else:
-                unknown.append(told)
+                unknown.append(row_name)
         else:
-            said.setdefault(name, []).append(text)
-    double = sorted(name for name, texts in said.items() if len(texts) > 1)
-    empty = sorted(name for name, texts in said.items() if len(texts) == 1 and not texts[0].strip())
-    chosen = {name: texts[0] for name, texts in sorted(said.items()) if name not in {*double, *empty}}
+            texts_of_item.setdefault(name, []).append(text)
+    double = sorted(name for name, texts in texts_of_item.items() if len(texts) > 1)
+    empty = sorted(name for name, texts in texts_of_item.items() if len(texts) == 1 and not texts[0].strip())
+    chosen = {name: texts[0] for name, texts in sorted(texts_of_item.items()) if name not in {*double, *empty}}
     if not chosen:
         raise BadInput(
             f"{str(path)!r} has no answer to an item of this benchmark ({len(unknown):,} rows on others, "
@@ -102,10 +102,10 @@ def read_submission(path: Path, model: str, items: Sequence[AnswerableItem], ben
     version = f"submission+{hashlib.sha256(orjson.dumps(list(chosen.items()))).hexdigest()[:8]}"
     about = {"model": model, "state": AnswerState.COMPLETE, "version": version, "tokens": None}
     answers = [
-        Answer(question_id=name, text=text, document_id=known[name].document_id, **about)
+        Answer(question_id=name, text=text, document_id=item_of_id[name].document_id, **about)
         for name, text in chosen.items()
     ]
-    return Submission(answers, sorted(known.keys() - said.keys()), unknown, shared, double, empty)
+    return Submission(answers, sorted(item_of_id.keys() - texts_of_item.keys()), unknown, shared, double, empty)
 
 
 def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], list[AnswerableItem]]:
@@ -118,19 +118,19 @@ def _by_instruction(items: Sequence[AnswerableItem]) -> dict[tuple[str, str], li
 
 def _items_of(
     row: Mapping[str, Any],
-    known: Mapping[str, Any],
+    item_of_id: Mapping[str, Any],
     by_text: Mapping[tuple[str, str], list[AnswerableItem]],
     bench: str,
 ) -> list[str]:
     """Ids of the items that a row may answer: one where it says which."""
     name = next((row[column] for column in _ITEM if row.get(column)), None)
     if name is not None:
-        return [name] if isinstance(name, str) and name in known else []
+        return [name] if isinstance(name, str) and name in item_of_id else []
     key, image_names = named_in_row(row)
     family = next((row[column] for column in _FAMILY if row.get(column)), "")
     instruction = str(row.get("instruction") or "").strip()
     if key and not instruction:
-        return [named] if (named := id_of_key(bench, key)) in known else []
+        return [named] if (named := id_of_key(bench, key)) in item_of_id else []
     sharing = by_text.get((_plain(str(family)), instruction), [])
     of_images = [item for item in sharing if image_names and list(item.image_names) == image_names]
     of_key = [item for item in sharing if key and item.item_id == id_of_key(bench, key)]
