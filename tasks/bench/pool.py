@@ -161,11 +161,9 @@ def _measure(
         at = np.searchsorted(measured_rows, rows)
         near, of_topics = cosines[at], np.bincount(topics[rows], minlength=count) / len(rows)
         unload(cosines)
-        row_vectors = vectors[at]
+        sample = vectors[at]
         unload(vectors)
-        among = _distance(
-            row_vectors @ row_vectors.copy().T
-        ).mean()  # an array by its own transpose is rounded otherwise
+        among = _distance(sample @ sample.copy().T).mean()  # an array by its own transpose is rounded otherwise
         return {
             "topic_coverage": float((of_topics > 0).sum() / (pool > 0).sum()),
             "distance_to_even_topics": float(jensenshannon(of_topics, even, base=2)),

@@ -72,9 +72,9 @@ def shown_by_hashes(
         of_picture=pl.when(first_is_known).then("image_a").otherwise("image_b"),
     )
     owners = views_of_both.select("view", "of")
-    shown = sided.join(owners.rename({"of": "image_id"}), left_on="of_image", right_on="view")
-    shown = shown.join(owners.rename({"of": "picture"}), left_on="of_picture", right_on="view")
-    closest = shown.sort("pdq_distance", "image_id", "picture").unique(["image_id", "picture"], keep="first")
+    image_pairs = sided.join(owners.rename({"of": "image_id"}), left_on="of_image", right_on="view")
+    image_pairs = image_pairs.join(owners.rename({"of": "picture"}), left_on="of_picture", right_on="view")
+    closest = image_pairs.sort("pdq_distance", "image_id", "picture").unique(["image_id", "picture"], keep="first")
     return closest.select(_SHOWN.keys()).sort("image_id", "picture")
 
 
@@ -88,12 +88,12 @@ def close_by_embedding(
     close = pl.DataFrame(schema={"image_id": pl.String, "picture": pl.String, "cosine": pl.Float32})
     for pictures, of_pictures in index:
         rows, picture_rows, cosines = close_rows(vectors, of_pictures, bounds.cosine_min)
-        found = pl.DataFrame(
+        batch_pairs = pl.DataFrame(
             {"image_id": image_ids.gather(rows), "picture": pictures.gather(picture_rows), "cosine": cosines},
             schema=close.schema,
         )
         # Only the nearest of each image stay, so that memory does not grow with the index.
-        ordered = pl.concat([close, found]).sort("cosine", "picture", descending=[True, False])
+        ordered = pl.concat([close, batch_pairs]).sort("cosine", "picture", descending=[True, False])
         close = ordered.group_by("image_id", maintain_order=True).head(bounds.closest_max)
     return close.sort("image_id", "cosine", "picture", descending=[False, True, False])
 
@@ -128,7 +128,7 @@ def _correlation(part: Greys, whole: Greys, bounds: KnownBounds) -> float:
     inside = cv2.warpAffine(everywhere, moved, part.shape, flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP) > 0
     if inside.mean() < bounds.overlap_min:
         return 0.0
-    part_inside, laid_inside = (cv2.GaussianBlur(each, (3, 3), 0)[inside] for each in (part_levels, laid))
+    part_inside, laid_inside = (cv2.GaussianBlur(levels, (3, 3), 0)[inside] for levels in (part_levels, laid))
     if min(float(part_inside.std()), float(laid_inside.std())) < 1:
         return 0.0
     return float(np.corrcoef(part_inside, laid_inside)[0, 1])

@@ -72,13 +72,13 @@ def loose_duplicates(
     seen: dict[str, MeasuredFile] = {}
     rejected: list[tuple[str, str]] = []
     with progress("images", len(files)) as advance:
-        for file, found in zip(files, map_ordered(measure, files, workers), strict=True):
+        for file, measurement in zip(files, map_ordered(measure, files, workers), strict=True):
             name = file.relative_to(folder).as_posix()
-            if isinstance(found, str):
-                rejected.append((name, found))
+            if isinstance(measurement, str):
+                rejected.append((name, measurement))
             else:
-                seen[found.image_id] = found
-                names.setdefault(found.image_id, []).append(name)
+                seen[measurement.image_id] = measurement
+                names.setdefault(measurement.image_id, []).append(name)
             advance()
     exact = [FilePair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
     near = _near(seen)

@@ -27,9 +27,13 @@ AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[BenchQuestion]:
     """The questions without an answer of this version of the model."""
-    known = set(store.read("answers", _KEY).iter_rows())
-    own = (asked.name, asked.version)
-    return [each for each in bench.questions if (*own, each.question_id, each.document_id) not in known]
+    stored_keys = set(store.read("answers", _KEY).iter_rows())
+    model_key = (asked.name, asked.version)
+    return [
+        question
+        for question in bench.questions
+        if (*model_key, question.question_id, question.document_id) not in stored_keys
+    ]
 
 
 def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_hours: float | None = None) -> Work:
@@ -37,38 +41,42 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
 
     `batch_hours`: use the vendors' batch APIs and wait for so long; all batches are sent before the first is awaited.
     """
-    connections = [chat_model(asked) for asked in models]  # all, before the first call
+    connections = [chat_model(asked_model) for asked_model in models]  # all, before the first call
     done = Work()
     with ExitStack() as stack:
         answers_by_name = list[tuple[str, Iterator[Answer | Failed]]]()
-        for asked, model in zip(models, connections, strict=True):
-            questions = unanswered(store, bench, asked)
+        for asked_model, model in zip(models, connections, strict=True):
+            questions = unanswered(store, bench, asked_model)
             queue = None if batch_hours is None else stack.enter_context(model.together(store, batch_hours))
-            title, ask = f"answers of {asked.name}", partial(_ask, model, asked, bench)
-            answers_by_name.append((asked.name, ask_missing(title, ask, questions, model.calls_at_once, queue)))
+            title, ask = f"answers of {asked_model.name}", partial(_ask, model, asked_model, bench)
+            answers_by_name.append((asked_model.name, ask_missing(title, ask, questions, model.calls_at_once, queue)))
         for name, answers in answers_by_name:
             store_results(store, "answers", answers, name, done, lambda answer: answer.state)
     return done
 
 
-def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: BenchQuestion) -> Answer | Failed:
-    about = f"{asked.name} {question.question_id}"
+def _ask(model: ChatModel, asked_model: AskedModel, bench: Bench, question: BenchQuestion) -> Answer | Failed:
+    about = f"{asked_model.name} {question.question_id}"
     reply = model.chat([ChatMessage("user", question.prompt, bench.images(question), question.places)], about)
     if isinstance(reply, Failed):
         return reply
     return Answer(
-        question_id=question.question_id, model=asked.name, state=AnswerState(reply.state), text=reply.text,
+        question_id=question.question_id, model=asked_model.name, state=AnswerState(reply.state), text=reply.text,
         version=model.version, tokens=reply.output_tokens, document_id=question.document_id,
     )  # fmt: skip
 
 
 def take_in_answers(store: Store, read: AnswersRead) -> Work:
     """Store answers that were made elsewhere; those that are stored already are left out."""
-    known, done = set(store.read("answers", _KEY).iter_rows()), Work()
-    new = [each for each in read.answers if (each.model, each.version, each.question_id, each.document_id) not in known]
+    stored_keys, done = set(store.read("answers", _KEY).iter_rows()), Work()
+    new = [
+        answer
+        for answer in read.answers
+        if (answer.model, answer.version, answer.question_id, answer.document_id) not in stored_keys
+    ]
     with append_incrementally(store, "answers") as keep:
-        keep([each.model_dump() for each in new])
-    done.counts.update(each.state for each in new)
+        keep([answer.model_dump() for answer in new])
+    done.counts.update(answer.state for answer in new)
     done.failures.update({f"{model}: no_answer_in_file": count for model, count in read.failed.items()})
     return done
 
@@ -82,19 +90,21 @@ def answers_by_model(
     taken, too. `left_out`: a model whose answers are not wanted. Raises BadInput for a model with answers of two
     versions.
     """
-    wanted = {(each.question_id, each.document_id) for each in bench.questions}
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    question_keys = {(question.question_id, question.document_id) for question in bench.questions}
+    answers: dict[str, dict[str, dict[str, Any]]] = {}
     for row in store.read("answers").iter_rows(named=True):
         model, question_id = row["model"], row["question_id"]
         chosen = versions is None or (model == baseline and model not in versions)
         chosen = chosen or (versions or {}).get(model) == row["version"]
-        if not chosen or model == left_out or (question_id, row["document_id"]) not in wanted:
+        if not chosen or model == left_out or (question_id, row["document_id"]) not in question_keys:
             continue
-        of_model = found.setdefault(model, {})
-        if another := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):
+        of_model = answers.setdefault(model, {})
+        if another := next(
+            (earlier["version"] for earlier in of_model.values() if earlier["version"] != row["version"]), None
+        ):
             raise BadInput(
                 f"model {model!r} has answers of two versions ({another}, {row['version']}); give --models the models "
                 "file or the answer files of one"
             )
         of_model[question_id] = row
-    return found
+    return answers

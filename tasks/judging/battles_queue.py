@@ -63,17 +63,19 @@ class BattlesQueue(ReviewQueue):
                 name, battle.content_id, conversation_of[name], "Which answer is better?",
                 battle_id=name, blinded=True, swapped=is_swapped(item_of(name)),
             )
-            for name, battle in sorted(((each.battle_id, each) for each in self._shown), key=lambda b: item_of(b[0]))
+            for name, battle in sorted(
+                ((shown_battle.battle_id, shown_battle) for shown_battle in self._shown), key=lambda b: item_of(b[0])
+            )
         ]  # fmt: skip
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Prompts, both answers and images of the battles that `waiting` gave last."""
-        swapped, found = {item.item_id: item.swapped for item in items}, dict[str, Listed]()
-        for each in self._shown:
-            sides = (each.right, each.left) if swapped[each.battle_id] else (each.left, each.right)
-            texts = zip(("Prompt", "Left", "Right"), (each.prompt, *sides), strict=True)
-            found[each.battle_id] = Listed([plain(*text) for text in texts], each.image_ids)
-        return found
+        swapped, listed_of_battle = {item.item_id: item.swapped for item in items}, dict[str, Listed]()
+        for battle in self._shown:
+            sides = (battle.right, battle.left) if swapped[battle.battle_id] else (battle.left, battle.right)
+            texts = zip(("Prompt", "Left", "Right"), (battle.prompt, *sides), strict=True)
+            listed_of_battle[battle.battle_id] = Listed([plain(*text) for text in texts], battle.image_ids)
+        return listed_of_battle
 
     def sheet_name(self, item: Waiting) -> str:
         """A hash."""
@@ -88,15 +90,15 @@ def people_of(battles: pl.DataFrame) -> Labels:
 
 def experts_of(store: Store, battle_ids: Sequence[str]) -> list[Labels]:
     """The verdicts of each expert on battles, about the battles' own sides; without experts who could never tell."""
-    given = reviews_of(store).filter(pl.col("item_id").is_in(list(battle_ids)), queue=QueueName.SHEET.value)
-    last = given.sort("reviewed_at", maintain_order=True).unique(["item_id", "reviewer"], keep="last")
-    found = []
+    reviews = reviews_of(store).filter(pl.col("item_id").is_in(list(battle_ids)), queue=QueueName.SHEET.value)
+    last = reviews.sort("reviewed_at", maintain_order=True).unique(["item_id", "reviewer"], keep="last")
+    labels_of_experts = []
     for (reviewer,), rows in sorted(last.sort("item_id").partition_by("reviewer", as_dict=True).items()):
-        told = [
+        label_rows = [
             (item, reviewer, _OTHER_SIDE.get(label, label) if is_swapped(item_of(item)) else label)
             for item, label in rows.select("item_id", "verdict").iter_rows()
             if label != CANNOT_TELL
         ]
-        frame = pl.DataFrame(told, dict.fromkeys(("item", "rater", "label"), pl.String), orient="row")
-        found += [Labels(str(reviewer), frame, rows.height - frame.height)] * bool(told)
-    return found
+        frame = pl.DataFrame(label_rows, dict.fromkeys(("item", "rater", "label"), pl.String), orient="row")
+        labels_of_experts += [Labels(str(reviewer), frame, rows.height - frame.height)] * bool(label_rows)
+    return labels_of_experts

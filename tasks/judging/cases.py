@@ -66,8 +66,8 @@ class _Question(NamedTuple):
         return untrusted(json.dumps(texts, ensure_ascii=False, indent=1))
 
 
-def _reviewer(asked: AskedModel) -> str:
-    return reviewer_of_judge(asked.name, f"{asked.version}+{load_prompt(_PROMPT).version}")
+def _reviewer(model: AskedModel) -> str:
+    return reviewer_of_judge(model.name, f"{model.version}+{load_prompt(_PROMPT).version}")
 
 
 def cases_with_reference(store: Store) -> list[tuple[FailureCase, ReferenceInUse]]:

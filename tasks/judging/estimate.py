@@ -22,20 +22,20 @@ def estimate_evaluation(
     store: Store, chosen: EvaluateSettings, prices: Prices, count: Count, keyed: KeyedItemsOf = no_keyed_items
 ) -> list[Estimate]:
     """Cost of the missing answers per model and of a judge's missing verdicts, for single calls and for batches."""
-    bench, found = bench_of(store, chosen, keyed), list[Estimate]()
-    for asked in (models_of(chosen) or []) if chosen.models else []:
-        wanted = unanswered(store, bench, asked)
-        texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
-        found += chat_cost(asked, f"answers of {asked.name}", texts, _ANSWER_TOKENS, prices, count)
+    bench, estimates = bench_of(store, chosen, keyed), list[Estimate]()
+    for model in (models_of(chosen) or []) if chosen.models else []:
+        questions = unanswered(store, bench, model)
+        texts = [(f"{model.system}\n{question.prompt}", bench.images(question)) for question in questions]
+        estimates += chat_cost(model, f"answers of {model.name}", texts, _ANSWER_TOKENS, prices, count)
     if judge := judge_of(chosen):
-        how, baseline = protocol_of(chosen), chosen.baseline or ""
-        if how.name in VISIT_PROTOCOLS:
-            pairs = item_pairs(store, chosen, how)[1]
+        judge_protocol, baseline = protocol_of(chosen), chosen.baseline or ""
+        if judge_protocol.name in VISIT_PROTOCOLS:
+            pairs = item_pairs(store, chosen, judge_protocol)[1]
         else:
             answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
-            pairs = list(pairs_with_baseline(bench, answers, how, baseline))
-        found += estimate_judging(store, pairs, judge, how, prices, count)
-    return found
+            pairs = list(pairs_with_baseline(bench, answers, judge_protocol, baseline))
+        estimates += estimate_judging(store, pairs, judge, judge_protocol, prices, count)
+    return estimates
 
 
 def estimate_votes(
@@ -55,6 +55,9 @@ def estimate_judging(
     def sent() -> Iterator[Sent]:
         for pair in unjudged(store, pairs, how, judge_version(judge, how))[0]:
             messages = how.prompt(pair).messages
-            yield "\n".join(each.text for each in messages), [image for each in messages for image in each.images]
+            yield (
+                "\n".join(message.text for message in messages),
+                [image for message in messages for image in message.images],
+            )
 
     return chat_cost(judge, f"{how.counted} of {judge.name}", list(sent()), how.reply_tokens, prices, count)

@@ -36,12 +36,12 @@ def items_of(store: Store, bench: str, *, hidden: bool, needs_reference: bool, g
 
     Raises BadInput when there is none.
     """
-    known = items_for_judging(store, bench, not_given=True, generic=generic)
+    items = items_for_judging(store, bench, not_given=True, generic=generic)
     judged, left_out = dict[str, ItemForJudging](), dict[str, int]()
-    if not known:
+    if not items:
         names = {*store.read("bench_items", ["bench"])["bench"], SAMPLED}
         raise BadInput(f"--bench {known_values(bench, names)} None of its items is kept, or it has none")
-    for item in known:
+    for item in items:
         why = _why_not(item, hidden, needs_reference)
         if why:
             left_out[why] = left_out.get(why, 0) + 1
@@ -50,7 +50,7 @@ def items_of(store: Store, bench: str, *, hidden: bool, needs_reference: bool, g
     if not judged:
         counts = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(left_out.items()))
         raise BadInput(
-            f"--bench {bench!r}: none of its {len(known):,} items can be judged ({counts}); write captions and "
+            f"--bench {bench!r}: none of its {len(items):,} items can be judged ({counts}); write captions and "
             "references with `curate bench write`, and add --hidden for hidden ones"
         )
     return Items(bench, judged, left_out)
@@ -66,12 +66,12 @@ def _why_not(item: ItemForJudging, hidden: bool, needs_reference: bool) -> str |
 
 def reference_answers(items: Items) -> dict[str, dict[str, str]]:
     """Item -> its reference as a row of `answers`, whose version is a hash of its text."""
-    found = {}
+    answers = {}
     for item_id, item in items.judged.items():
         if item.reference:
             version = f"{REFERENCE}+{combined_id('reference', [item.reference])[:8]}"
-            found[item_id] = {"model": REFERENCE, "version": version, "text": item.reference, "question_id": item_id}
-    return found
+            answers[item_id] = {"model": REFERENCE, "version": version, "text": item.reference, "question_id": item_id}
+    return answers
 
 
 def written_bench(store: Store, bench: str) -> Bench:

@@ -16,7 +16,7 @@ from tasks.storage.tables import Store
 
 def drawn_uniformly(every: Sequence[ItemAnswers], count: int, seed: int) -> list[ItemAnswers]:
     """So many of them, without replacement and in the order of the draw: by a hash, never by a name."""
-    return sorted(every, key=lambda each: combined_id("drawn preference", [str(seed), each.name]))[:count]
+    return sorted(every, key=lambda pair: combined_id("drawn preference", [str(seed), pair.name]))[:count]
 
 
 class PreferencesQueue(ReviewQueue):
@@ -35,25 +35,27 @@ class PreferencesQueue(ReviewQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The drawn pairs, in the order of the draw; `among`: all pairs."""
-        every, known = self._every(store)
+        every, stored_texts = self._every(store)
         return [
             Waiting(
-                each.name, each.name, each.item.item_id, "Which answer is better?",
-                texts=(_answer("Left", each.left, each, known), _answer("Right", each.right, each, known)),
+                pair.name, pair.name, pair.item.item_id, "Which answer is better?",
+                texts=(
+                    _answer("Left", pair.left, pair, stored_texts), _answer("Right", pair.right, pair, stored_texts),
+                ),
                 beside=True, blinded=True,
             )
-            for each in drawn_uniformly(every, self._count if among is None else len(every), self._seed)
+            for pair in drawn_uniformly(every, self._count if among is None else len(every), self._seed)
         ]  # fmt: skip
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Prompts and images."""
         return {
-            each.name: Listed([plain("Prompt", each.item.instruction)], each.item.image_ids)
-            for each in self._every(store)[0]
+            pair.name: Listed([plain("Prompt", pair.item.instruction)], pair.item.image_ids)
+            for pair in self._every(store)[0]
         }
 
 
-def _answer(heading: str, model: str, pair: ItemAnswers, known: Stored) -> ShownText:
+def _answer(heading: str, model: str, pair: ItemAnswers, stored_texts: Stored) -> ShownText:
     item_id = pair.item.item_id
-    text = known.references[item_id] if model == REFERENCE else known.answers[item_id, model]
+    text = stored_texts.references[item_id] if model == REFERENCE else stored_texts.answers[item_id, model]
     return plain(heading, text)

@@ -67,11 +67,11 @@ def released_judge_texts(store: Store) -> pl.DataFrame:
     named = pl.concat([cards["answer_a"], cards["answer_b"], cards["verdict_id"]])
     answers, verdicts = store.read("answers"), store.read("verdicts")
     verdicts = verdicts.filter(draw=about.get("draw"), baseline=about.get("baseline"))
-    found = [
+    frames = [
         answers.select("question_id", "model", "text", item_id=pl.Series(answer_ids(answers), dtype=pl.String)),
         verdicts.select(
             "question_id", "text", model="judge", item_id=pl.Series(verdict_ids(verdicts), dtype=pl.String)
         ),
     ]
-    every = pl.concat(found, how="diagonal").select("item_id", "question_id", "model", "text")
+    every = pl.concat(frames, how="diagonal").select("item_id", "question_id", "model", "text")
     return every.filter(pl.col("item_id").is_in(named.implode())).sort("item_id")

@@ -80,7 +80,7 @@ def items_chosen(store: Store, chosen: EvaluateSettings) -> Items:
 
 def answers_on(store: Store, items: Items, chosen: EvaluateSettings, but: str | None = None) -> AnswersByModel:
     """The answers of the chosen models, or of all but one, on these items. Raises BadInput."""
-    bench = Bench(items.draw, item_questions(list(items.judged.values())), lambda asked: ())
+    bench = Bench(items.draw, item_questions(list(items.judged.values())), lambda question: ())
     return answers_by_model(store, bench, versions_of(chosen, bench), chosen.baseline or "", but)
 
 

@@ -39,12 +39,14 @@ def consensus_judge(
     @cache
     def scores(question_id: str, image_ids: Sequence[str]) -> dict[str, float]:
         rows = {model: of_model.get(question_id) for model, of_model in answers.items()}
-        said = {model: row["text"] for model, row in rows.items() if row}
-        return dict(zip(said, closeness(list(said.values()), image_text(image_ids), embedder), strict=True))
+        text_of_model = {model: row["text"] for model, row in rows.items() if row}
+        return dict(
+            zip(text_of_model, closeness(list(text_of_model.values()), image_text(image_ids), embedder), strict=True)
+        )
 
     def reply(pair: AnswerPair) -> JudgeReply:
-        found = scores(pair.row["question_id"], pair.image_ids)
-        first, second = found[pair.row["model_a"]], found[pair.row["model_b"]]
+        score_of_model = scores(pair.row["question_id"], pair.image_ids)
+        first, second = score_of_model[pair.row["model_a"]], score_of_model[pair.row["model_b"]]
         label = label_of(first, second)
         return JudgeReply(label, f"Closeness to the other answers: {first:.3f} and {second:.3f}. [[{label}]]")
 
@@ -61,13 +63,15 @@ def consensus_voter(embedder: TextEmbedder, image_text: TextOfImages) -> Judge:
     """Votes for the answer that is closer to the other one and to the text in the images; never says both bad."""
 
     def reply(pair: AnswerPair) -> JudgeReply:
-        shown = image_text(pair.image_ids)
-        if not shown.strip():
+        picture_text = image_text(pair.image_ids)
+        if not picture_text.strip():
             return JudgeReply(None, "No text in the images to compare with.")
-        left, right = closeness([pair.first, pair.second], shown, embedder)
-        winner = Winner.MODEL_A if left > right else Winner.MODEL_B
-        label = Winner.TIE if abs(left - right) < TIE else winner
-        return JudgeReply(label, f"Closeness to the other answer and the images' text: {left:.3f}, {right:.3f}.")
+        left_closeness, right_closeness = closeness([pair.first, pair.second], picture_text, embedder)
+        winner = Winner.MODEL_A if left_closeness > right_closeness else Winner.MODEL_B
+        label = Winner.TIE if abs(left_closeness - right_closeness) < TIE else winner
+        return JudgeReply(
+            label, f"Closeness to the other answer and the images' text: {left_closeness:.3f}, {right_closeness:.3f}."
+        )
 
     return Judge(
         STAND_IN,
@@ -86,13 +90,13 @@ def nearness_judge(protocol: Protocol, embedder: TextEmbedder) -> Judge:
     vector = cache(lambda text: embedder.embed_texts([text])[0])
 
     @cache
-    def near(answer: str, known: str) -> float:
-        cosine = float(np.dot(vector(answer), vector(known)))
-        return (cosine + float(overlap.score(known, answer)["rouge1"].fmeasure)) / 2
+    def near(answer: str, image_facts: str) -> float:
+        cosine = float(np.dot(vector(answer), vector(image_facts)))
+        return (cosine + float(overlap.score(image_facts, answer)["rouge1"].fmeasure)) / 2
 
     def reply(pair: AnswerPair) -> JudgeReply:
-        known = pair.reference or "\n".join(pair.captions)
-        first, second = near(pair.first, known), near(pair.second, known)
+        image_facts = pair.reference or "\n".join(pair.captions)
+        first, second = near(pair.first, image_facts), near(pair.second, image_facts)
         label = Label.A_BETTER if first > second else Label.B_BETTER
         return JudgeReply(
             None if abs(first - second) < NEARNESS_TIE else label,
@@ -114,16 +118,16 @@ def closeness(answers: Sequence[str], image_text: str, embedder: TextEmbedder) -
 
     0 where there is nothing to compare with, -1 for an answer without words.
     """
-    said = [place for place, text in enumerate(answers) if text.strip()]
-    texts = [answers[place] for place in said] + ([image_text] if image_text.strip() else [])
-    found = [_ONLY] * len(answers)
-    if said:
+    worded_places = [place for place, text in enumerate(answers) if text.strip()]
+    texts = [answers[place] for place in worded_places] + ([image_text] if image_text.strip() else [])
+    scores = [_ONLY] * len(answers)
+    if worded_places:
         vectors = embedder.embed_texts(texts)
         cosines = vectors @ vectors.T
         means = (cosines.sum(axis=1) - cosines.diagonal()) / max(1, len(texts) - 1)
-        for place, mean in zip(said, np.asarray(means, np.float64), strict=False):
-            found[place] = float(mean)
-    return found
+        for place, mean in zip(worded_places, np.asarray(means, np.float64), strict=False):
+            scores[place] = float(mean)
+    return scores
 
 
 def label_of(first: float, second: float) -> Label:

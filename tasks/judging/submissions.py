@@ -43,13 +43,13 @@ class Plan:
 def plan_of(store: Store, chosen: EvaluateSettings) -> Plan:
     """Raises BadInput: for settings or answers that cannot be used, or when the name has other answers already."""
     items, model = items_chosen(store, chosen), chosen.submitted_as or ""
-    known = items_for_judging(store, items.bench, not_given=True)
+    bench_items = items_for_judging(store, items.bench, not_given=True)
     able = [
-        AnswerableItem(each.item_id, each.family, each.instruction, each.document_id, each.image_names)
-        for each in known
+        AnswerableItem(item.item_id, item.family, item.instruction, item.document_id, item.image_names)
+        for item in bench_items
     ]
     submission = read_submission(Path(chosen.submission or ""), model, able, items.bench)
-    rows: dict[str, dict[str, Any]] = {each.question_id: each.model_dump() for each in submission.answers}
+    rows: dict[str, dict[str, Any]] = {answer.question_id: answer.model_dump() for answer in submission.answers}
     others = answers_on(store, items, chosen, but=model)
     if _versions(store, model, items) - {submission.version}:
         raise BadInput(f"--model {model!r} has other answers on this board; give the new ones another name")
@@ -73,15 +73,15 @@ def _versions(store: Store, model: str, items: Items) -> set[str]:
 
 def _drawn_battles(items: Items, playing: AnswersByModel, model: str, reference_battles: int) -> list[ItemBattle]:
     """One opponent on every item, and the reference on some items, all drawn by content hash; sides by name."""
-    others, found = sorted(playing.keys() - {model, REFERENCE}), list[ItemBattle]()
+    others, battles = sorted(playing.keys() - {model, REFERENCE}), list[ItemBattle]()
     for item_id, row in sorted(playing[model].items()):
         content = items.judged[item_id].document_id, row["version"]
         if opponents := [other for other in others if item_id in playing[other]]:
             drawn = min(opponents, key=lambda other: combined_id("opponent", [content[0], other, content[1]]))
-            found.append(_battle(item_id, model, drawn))
+            battles.append(_battle(item_id, model, drawn))
     both = playing[model].keys() & playing.get(REFERENCE, {}).keys()
     order = sorted(both, key=lambda item_id: combined_id("reference battle", [items.judged[item_id].document_id]))
-    return found + [_battle(item_id, model, REFERENCE) for item_id in order[:reference_battles]]
+    return battles + [_battle(item_id, model, REFERENCE) for item_id in order[:reference_battles]]
 
 
 def _battle(item_id: str, one: str, other: str) -> ItemBattle:
@@ -99,25 +99,25 @@ def battle_lines(battles: pl.DataFrame, items: Items, model: str) -> Iterator[di
     Without the judge's reasons, which quote captions that may be hidden; battles with the reference would tell what it
     says.
     """
-    own = battles.filter(
+    model_battles = battles.filter(
         pl.col("question_id").is_in(list(items.judged)),
         (pl.col("model_a") == model) | (pl.col("model_b") == model),
         (pl.col("model_a") != REFERENCE) & (pl.col("model_b") != REFERENCE),
     )
-    for row in own.sort("question_id", "model_a", "model_b").iter_rows(named=True):
+    for row in model_battles.sort("question_id", "model_a", "model_b").iter_rows(named=True):
         item = items.judged[row["question_id"]]
         side, other = ("model_a", "model_b") if row["model_a"] == model else ("model_b", "model_a")
         orders = ("in_order", "turned") if side == "model_a" else ("turned", "in_order")
-        said = [_RESULT[None if row[order] is None else row[order] == side] for order in orders]
+        results = [_RESULT[None if row[order] is None else row[order] == side] for order in orders]
         yield {
             "item_id": item.item_id, "family": item.family, "instruction": item.instruction, "model": model,
             "opponent": row[other], "result": "tie" if row["winner"] == "tie" else _RESULT[row["winner"] == side],
-            "shown_first": said[0], "shown_second": said[1],
+            "shown_first": results[0], "shown_second": results[1],
         }  # fmt: skip
 
 
 def read_keyed(kept: KeyedItems, path: Path, model: str) -> Submission:
     """Answers of a file to a benchmark's kept items. Raises BadInput as `read_submission` does."""
     documents = dict(kept.conversations.select("conversation_id", "document_id").iter_rows())
-    items = [AnswerableItem(each.item_id, each.kind, each.question, documents[each.item_id]) for each in kept.items]
+    items = [AnswerableItem(item.item_id, item.kind, item.question, documents[item.item_id]) for item in kept.items]
     return read_submission(path, model, items)

@@ -32,22 +32,22 @@ def visit_verdicts(store: Store, bench: str, judge_version: str | None = None, g
     """
     items = items_for_judging(store, bench, not_given=True, generic=generic)
     current = [shown_id(item, with_reference) for item in items for with_reference in (False, True)]
-    found = store.read("verdicts", _COLUMNS).filter(
+    verdicts = store.read("verdicts", _COLUMNS).filter(
         pl.col("protocol").is_in(VISIT_PROTOCOLS), pl.col("shown").is_in(current), draw=f"{ITEMS_DRAW}{bench}"
     )
-    if found.is_empty():
+    if verdicts.is_empty():
         raise BadInput(
             f"store {store.root!r} has no verdicts on benchmark {bench!r}; make some with "
             "`curate judge compare --protocol visit` or `curate judge submit`"
         )
-    known = sorted(found["judge_version"].unique())
-    if judge_version is not None and judge_version not in known:
-        raise BadInput(f"--judge-version {known_values(judge_version, known)}")
-    if judge_version is None and len(known) > 1:
+    versions = sorted(verdicts["judge_version"].unique())
+    if judge_version is not None and judge_version not in versions:
+        raise BadInput(f"--judge-version {known_values(judge_version, versions)}")
+    if judge_version is None and len(versions) > 1:
         raise BadInput(
-            f"a board never mixes verdicts of several judges; choose with --judge-version: {', '.join(known)}"
+            f"a board never mixes verdicts of several judges; choose with --judge-version: {', '.join(versions)}"
         )
-    return found.filter(judge_version=judge_version or known[0])
+    return verdicts.filter(judge_version=judge_version or versions[0])
 
 
 def judged_answers(verdicts: pl.DataFrame, *more: str) -> pl.DataFrame:
@@ -57,8 +57,8 @@ def judged_answers(verdicts: pl.DataFrame, *more: str) -> pl.DataFrame:
 
 def one_answer_version(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The verdicts. Raises BadInput when they are on two versions of a model's answers; the reference may have many."""
-    known = judged_answers(verdicts).unique().filter(pl.col("model") != REFERENCE)
-    several = known.group_by("model").len().filter(pl.col("len") > 1)
+    answer_versions = judged_answers(verdicts).unique().filter(pl.col("model") != REFERENCE)
+    several = answer_versions.group_by("model").len().filter(pl.col("len") > 1)
     if not several.is_empty():
         raise BadInput(
             f"verdicts on two versions of the answers of {several['model'].sort()[0]!r} do not mix on a board; submit "

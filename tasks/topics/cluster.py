@@ -38,8 +38,8 @@ def cluster(vectors: Vectors, settings: TopicSettings, seed: int, workers: int =
         count = len(vectors)
         return Clustering(np.zeros(count, np.int32), np.ones(count, np.float32), _principal_components(vectors))
     smallest = members_min(len(vectors), settings)
-    found = engine(settings.engine).fit(vectors, smallest, settings, seed, workers)
-    return replace(found, labels=_numbered_by_size(found.labels))
+    clustering = engine(settings.engine).fit(vectors, smallest, settings, seed, workers)
+    return replace(clustering, labels=_numbered_by_size(clustering.labels))
 
 
 def check_vectors(vectors: Vectors) -> None:

@@ -87,9 +87,9 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
         apart = queries[top : top + size] @ vectors.T
         np.subtract(np.float32(1), apart, out=apart)
         rows = np.argpartition(apart, count - 1, axis=1)[:, :count]
-        found = np.take_along_axis(apart, rows, 1)
-        order = np.lexsort((rows, found), axis=1)
-        return np.take_along_axis(rows, order, 1), np.take_along_axis(found, order, 1)
+        block_distances = np.take_along_axis(apart, rows, 1)
+        order = np.lexsort((rows, block_distances), axis=1)
+        return np.take_along_axis(rows, order, 1), np.take_along_axis(block_distances, order, 1)
 
     with one_blas_thread():
         blocks = list(map_ordered(of_block, range(0, len(queries), size), workers))
@@ -141,8 +141,8 @@ class UmapHdbscan:
             warnings.simplefilter("ignore")  # hdbscan uses arguments that scikit-learn has renamed
             from hdbscan import HDBSCAN
 
-            found = HDBSCAN(min_cluster_size=members_min, core_dist_n_jobs=1).fit(reduced.astype(np.float64))
-        labels, strengths = found.labels_.astype(np.int32), found.probabilities_.astype(np.float32)
+            clusterer = HDBSCAN(min_cluster_size=members_min, core_dist_n_jobs=1).fit(reduced.astype(np.float64))
+        labels, strengths = clusterer.labels_.astype(np.int32), clusterer.probabilities_.astype(np.float32)
         return Clustering(labels, strengths, layout(vectors, neighbours, 2, MAP_EPOCHS, seed))
 
 
@@ -156,14 +156,14 @@ class Evoc:
         """Take EVoC's most persistent cluster layer."""
         from evoc import EVoC
 
-        found = EVoC(
+        clusterer = EVoC(
             base_min_cluster_size=members_min,
             n_neighbors=min(settings.neighbours, len(vectors) - 1),
             node_embedding_dim=min(settings.dimensions, *vectors.shape),
             random_state=seed,
         ).fit(vectors)
-        labels = np.asarray(found.labels_, np.int32)
-        strengths = np.where(labels < 0, 0, found.membership_strengths_).astype(np.float32)
-        distances = (1 - np.exp2(-found.nn_dists_)).astype(np.float32)  # nn_dists_ is -log2 of the cosine
-        neighbours = found.nn_inds_, np.where(distances < ROUNDING, np.float32(0), distances)
+        labels = np.asarray(clusterer.labels_, np.int32)
+        strengths = np.where(labels < 0, 0, clusterer.membership_strengths_).astype(np.float32)
+        distances = (1 - np.exp2(-clusterer.nn_dists_)).astype(np.float32)  # nn_dists_ is -log2 of the cosine
+        neighbours = clusterer.nn_inds_, np.where(distances < ROUNDING, np.float32(0), distances)
         return Clustering(labels, strengths, layout(vectors, neighbours, 2, MAP_EPOCHS, seed))

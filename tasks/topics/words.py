@@ -86,9 +86,9 @@ def shared_words(texts: Iterable[str], people: Iterable[str], languages: Iterabl
     """The words of one topic, with repetition, that at least two people used; `people` has who wrote each text."""
     read = [words(text, language) for text, language in zip(texts, languages, strict=True)]
     users = Counter(
-        word for word, _ in {(word, who) for found, who in zip(read, people, strict=True) for word in found}
+        word for word, _ in {(word, who) for text_words, who in zip(read, people, strict=True) for word in text_words}
     )
-    return [word for found in read for word in found if users[word] >= PEOPLE_MIN]
+    return [word for text_words in read for word in text_words if users[word] >= PEOPLE_MIN]
 
 
 def _may_name(word: str, stop_words: frozenset[str]) -> bool:

@@ -60,14 +60,14 @@ def write_item_rows(items: Sequence[FileItem], bench: str, images: Path, target:
         raise BadInput(f"--images {str(images)!r} is not a folder; give the one that the items' image names are in")
     with pq.ParquetWriter(target, _ROWS) as writer:
         for start in range(0, len(items), _ROWS_AT_ONCE):
-            rows = [_row(each, bench, images) for each in items[start : start + _ROWS_AT_ONCE]]
+            rows = [_row(item, bench, images) for item in items[start : start + _ROWS_AT_ONCE]]
             writer.write_table(pa.Table.from_pylist(rows, _ROWS))
 
 
 def _row(item: FileItem, bench: str, folder: Path) -> dict[str, Any]:
     item.pictures = []
-    found = [] if item.problem else list(_images(item, folder))  # which may find a problem
-    about = {"item_id": item_id(bench, item), "instruction": item.instruction, "images": found}
+    images = [] if item.problem else list(_images(item, folder))  # which may find a problem
+    about = {"item_id": item_id(bench, item), "instruction": item.instruction, "images": images}
     return {**about, "captions": item.captions or None, "problem": item.problem or None}
 
 
@@ -109,12 +109,12 @@ def store_members(store: Store, items: Sequence[FileItem], bench: str, validatio
     `write_item_rows` has read their images: the split depends on them.
     """
     rows = []
-    for item in [each for each in items if not each.problem]:
-        asked = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
+    for item in [file_item for file_item in items if not file_item.problem]:
+        content = [" ".join(item.instruction.split()), *item.pictures]  # equal in benchmarks of any name
         rows.append(WrittenItem(
             item_id=item_id(bench, item), bench=bench, family=item.family, images=len(item.images),
             image_names=name_hashes(item.images), licences=item.licences, authors=item.authors, origin=item.origin,
-            split=split_of(combined_id("asked", asked), validation_share),
+            split=split_of(combined_id("asked", content), validation_share),
         ))  # fmt: skip
     _replace(store, "bench_items", pl.col("bench") == bench, rows)
 
@@ -124,16 +124,32 @@ def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: dateti
     ids = [item_id(bench, item) for item in items]
     forms = store.read("conversations", ["conversation_id", "document_id"])
     documents: dict[str, str] = dict(forms.filter(pl.col("conversation_id").is_in(ids)).iter_rows())
-    taken = [(each, own) for each, own in zip(items, ids, strict=True) if own in documents and not each.problem]
-    captions = [row for item, own in taken for row in _captions(item.captions, own, documents[own], now)]
-    generic = [row for item, own in taken for row in _captions(item.generic, own, documents[own], now)]
-    references = [_reference(item, own, documents[own], now) for item, own in taken if item.reference]
+    taken = [
+        (file_item, conversation_id)
+        for file_item, conversation_id in zip(items, ids, strict=True)
+        if conversation_id in documents and not file_item.problem
+    ]
+    captions = [
+        row
+        for item, conversation_id in taken
+        for row in _captions(item.captions, conversation_id, documents[conversation_id], now)
+    ]
+    generic = [
+        row
+        for item, conversation_id in taken
+        for row in _captions(item.generic, conversation_id, documents[conversation_id], now)
+    ]
+    references = [
+        _reference(item, conversation_id, documents[conversation_id], now)
+        for item, conversation_id in taken
+        if item.reference
+    ]
     checks = [
         ItemCheck(
-            item_id=own, reference_id=text_id(item.reference), rater=PUBLISHED, correct=item.found.correct,
+            item_id=conversation_id, reference_id=text_id(item.reference), rater=PUBLISHED, correct=item.found.correct,
             fault=item.found.fault, harmful=False,
         )
-        for item, own in taken if item.found and item.reference
+        for item, conversation_id in taken if item.found and item.reference
     ]  # fmt: skip
     gone = ~pl.col("item_id").is_in(forms["conversation_id"].implode())
     ours = pl.col("item_id").is_in(ids)
@@ -148,20 +164,20 @@ def store_texts(store: Store, items: Sequence[FileItem], bench: str, now: dateti
     return {"items": len(taken), **written, **({"generic captions": len(generic)} if generic else {})}
 
 
-def _captions(told: Sequence[str], own: str, document_id: str, now: datetime) -> Iterator[Caption]:
-    for place, text in enumerate(told):
+def _captions(captions: Sequence[str], conversation_id: str, document_id: str, now: datetime) -> Iterator[Caption]:
+    for place, text in enumerate(captions):
         if text:
             yield Caption(
-                item_id=own, document_id=document_id, place=place, text=text, written_by=WrittenBy.PEOPLE,
+                item_id=conversation_id, document_id=document_id, place=place, text=text, written_by=WrittenBy.PEOPLE,
                 provider=PEOPLE, version=PEOPLE, written_at=now,
             )  # fmt: skip
 
 
-def _reference(item: FileItem, own: str, document_id: str, now: datetime) -> Reference:
+def _reference(item: FileItem, conversation_id: str, document_id: str, now: datetime) -> Reference:
     people = WrittenBy.PEOPLE, PEOPLE, PEOPLE
     by, provider, version = (WrittenBy.MODEL, DRAFTED_BY, PUBLISHED) if item.drafted else people
     return Reference(
-        item_id=own, document_id=document_id, text=item.reference, captions_id=captions_id(item.captions),
+        item_id=conversation_id, document_id=document_id, text=item.reference, captions_id=captions_id(item.captions),
         written_by=by, provider=provider, version=version, written_at=now,
     )  # fmt: skip
 

@@ -114,11 +114,11 @@ def family_figures(items: Sequence[ItemFacts]) -> list[FamilyFigures]:
 
 def asked_for(items: Sequence[ItemFacts], phrases: Phrases) -> list[AskedFor]:
     """The most frequent phrases of all items, and of each family."""
-    found = phrases([item.instruction for item in items])
+    phrases_by_item = phrases([item.instruction for item in items])
     return [
-        AskedFor(family=family, verb=verb, object=of, items=count)
+        AskedFor(family=family, verb=verb, object=noun, items=count)
         for family, chosen in _parts(items)
-        for (verb, of), count in _most(family, Counter(found[number] for number in chosen))
+        for (verb, noun), count in _most(family, Counter(phrases_by_item[number] for number in chosen))
     ]
 
 
@@ -132,7 +132,7 @@ def pictured(items: Sequence[ItemFacts]) -> list[Pictured]:
 
 
 def _most(family: str, counted: Counter[Counted]) -> list[tuple[Counted, int]]:
-    ranked = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    ranked = sorted(counted.items(), key=lambda value_count: (-value_count[1], value_count[0]))
     return ranked[: MOST_OF_ALL if family == EVERY else MOST_OF_A_FAMILY]
 
 

@@ -40,7 +40,7 @@ class WrittenQueue(ReviewQueue):
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The items, by id; a new reference makes an item wait again. `among`: also items that are not kept."""
         items = {item.item_id: item for item in self._items(store) if item.reference}
-        found = [
+        waiting_items = [
             Waiting(
                 name, text_id(item.reference or ""), name, "What is wrong with the reference?",
                 texts=(*_captions(item.captions), plain("Reference", item.reference or "")), beside=True, blinded=True,
@@ -48,9 +48,9 @@ class WrittenQueue(ReviewQueue):
             for name, item in sorted(items.items())
         ]  # fmt: skip
         if among is None:
-            return found
+            return waiting_items
         every = {name for bench in self._benches(store) for name in item_members(store, bench)["item_id"]}
-        return [*found, *(Waiting(name, "", name, "") for name in sorted(every & set(among) - items.keys()))]
+        return [*waiting_items, *(Waiting(name, "", name, "") for name in sorted(every & set(among) - items.keys()))]
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Instructions and images."""
@@ -73,8 +73,8 @@ class WrittenQueue(ReviewQueue):
             raise BadInput("a correct item has no fault")
         if fault and fault not in list(Fault):
             raise BadInput(f"fault {known_values(one_line(fault, 40), list(Fault))}")
-        said = [*([] if correct else [fault or INCORRECT]), *([HARMFUL] if harmful else [])]
-        return {"verdict": " ".join(said) or NONE}
+        words = [*([] if correct else [fault or INCORRECT]), *([HARMFUL] if harmful else [])]
+        return {"verdict": " ".join(words) or NONE}
 
     def _items(self, store: Store) -> Iterator[ItemForJudging]:
         return (item for bench in self._benches(store) for item in items_for_judging(store, bench))

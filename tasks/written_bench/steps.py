@@ -29,6 +29,6 @@ def write_missing(settings: Settings, writer: AskedModel | None, versions: Versi
     if writer and not settings.written.hidden:
         notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
     lacking = reference_gaps(store, name, over_stand_in=writer is not None)
-    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
+    bench_counts = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
     report = work.report("write_items", notes)
-    return report.model_copy(update={"counts": report.counts | left})
+    return report.model_copy(update={"counts": report.counts | bench_counts})

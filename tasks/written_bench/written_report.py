@@ -34,13 +34,13 @@ def written_parts(store: Store) -> list[Part]:
     families = _table(FamilyFigures, family_figures, facts)
     phrases = _table(AskedFor, lambda items: asked_for(items, root_phrases), facts)
     objects = _table(Pictured, pictured, facts)
-    found = [
+    parts = [
         part("written_families", families, _figure(families, "family", of_all=False)),
         part("written_asked_for", phrases, _figure(phrases, "verb", "object")),
     ]
     if (named := objects.filter(pl.col("object") != "")).height:
-        found.append(part("written_pictured", objects, _figure(named, "object")))
-    return found
+        parts.append(part("written_pictured", objects, _figure(named, "object")))
+    return parts
 
 
 def _table(

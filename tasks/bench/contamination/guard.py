@@ -109,8 +109,8 @@ def withheld_conversations(store: Store, versions: Versions, bench: BenchSetting
     prompts = asked_in_store(store, documents.filter(is_public | is_hidden))
     # A row is a document that is alike to the prompt `other_id` of one of the splits.
     until_vote = documents_until_vote(store)
-    asked = asked_in_store(store, documents, until_vote)
-    pairs = alike_in_store(store, versions, prompts, asked, ALIKE_OVERLAP)
+    all_prompts = asked_in_store(store, documents, until_vote)
+    pairs = alike_in_store(store, versions, prompts, all_prompts, ALIKE_OVERLAP)
     whole = documents
     documents = pl.concat([documents, until_vote.select(documents.columns)])
 

@@ -40,16 +40,16 @@ def find_matches(store: Store) -> pl.DataFrame:
         return store.empty("known_matches")
     closest = pl.col("shown_as").cast(pl.Enum(ShownAs))
     rows = store.ask(_SHOWN).sort("conversation_id", "benchmark", closest, "picture")
-    shown = rows.unique(["conversation_id", "benchmark"], keep="first", maintain_order=True)
+    picture_rows = rows.unique(["conversation_id", "benchmark"], keep="first", maintain_order=True)
     questions = store.read("known_questions")
-    asked = pl.concat([pl.DataFrame(schema=_QUESTION), *_asked(store, questions, shown)])
-    best = asked.sort("conversation_id", "benchmark", -pl.col("overlap"), "question")
+    question_rows = pl.concat([pl.DataFrame(schema=_QUESTION), *_asked(store, questions, picture_rows)])
+    best = question_rows.sort("conversation_id", "benchmark", -pl.col("overlap"), "question")
     best = best.unique([*_MATCH], keep="first", maintain_order=True)
-    matches = shown.join(best, on=[*_MATCH], how="full", coalesce=True).sort("conversation_id", "benchmark")
+    matches = picture_rows.join(best, on=[*_MATCH], how="full", coalesce=True).sort("conversation_id", "benchmark")
     return matches.select(frame_schema(KnownMatch).names())
 
 
-def _asked(store: Store, questions: pl.DataFrame, shown: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _asked(store: Store, questions: pl.DataFrame, picture_rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Rows of `_QUESTION` for the questions that are asked, some conversations at a time."""
     if questions.is_empty():
         return
@@ -61,11 +61,13 @@ def _asked(store: Store, questions: pl.DataFrame, shown: pl.DataFrame) -> Iterat
         overlaps = index.find(messages["messages"])
         of_message = messages["conversation_id"].gather(overlaps["row"])
         of_question = spelled[overlaps["prompt"]]
-        asked = of_question.select("benchmark", "question", "count", overlap=overlaps["overlap"].cast(pl.Float32))
-        asked = asked.with_columns(conversation_id=of_message)
-        beside = asked.join(shown, on=[*_MATCH], how="semi")
-        short = _short(messages.join(shown, on="conversation_id"), spelled)
-        evident = asked.filter(pl.col("count") >= DISTINCTIVE_WORDS)
+        question_rows = of_question.select(
+            "benchmark", "question", "count", overlap=overlaps["overlap"].cast(pl.Float32)
+        )
+        question_rows = question_rows.with_columns(conversation_id=of_message)
+        beside = question_rows.join(picture_rows, on=[*_MATCH], how="semi")
+        short = _short(messages.join(picture_rows, on="conversation_id"), spelled)
+        evident = question_rows.filter(pl.col("count") >= DISTINCTIVE_WORDS)
         yield pl.concat(frame.select(_QUESTION.keys()) for frame in (evident, beside, short))
 
 

@@ -46,19 +46,19 @@ class ItemAnswers(NamedTuple):
 
 def answer_pairs(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list[ItemAnswers]:
     """Every two players with different words on an item; hidden items only where they may leave the store."""
-    found = []
+    pairs = []
     for item in items:
         if item.split is Split.HIDDEN and not hidden:
             continue
-        said = {model: text for (name, model), text in known.answers.items() if name == item.item_id and text.strip()}
-        said |= {REFERENCE: known.references[item.item_id]} if item.item_id in known.references else {}
-        for one, other in combinations(sorted(said), 2):
-            if said[one].split() == said[other].split():
+        texts = {model: text for (name, model), text in known.answers.items() if name == item.item_id and text.strip()}
+        texts |= {REFERENCE: known.references[item.item_id]} if item.item_id in known.references else {}
+        for one, other in combinations(sorted(texts), 2):
+            if texts[one].split() == texts[other].split():
                 continue  # nobody can prefer one of them
-            name = combined_id("preference", [item.item_id, one, said[one], other, said[other]])[:16]
+            name = combined_id("preference", [item.item_id, one, texts[one], other, texts[other]])[:16]
             sides = (other, one) if is_swapped(name) else (one, other)
-            found.append(ItemAnswers(name, item, *sides))
-    return found
+            pairs.append(ItemAnswers(name, item, *sides))
+    return pairs
 
 
 def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) -> tuple[pl.DataFrame, int]:
@@ -66,13 +66,13 @@ def preferred(store: Store, every: Sequence[ItemAnswers], people: Pseudonyms) ->
 
     Raises BadInput where there is none.
     """
-    given = reviews_of(store).filter(queue=QueueName.PREFERENCES.value).sort("reviewed_at", maintain_order=True)
-    last = given.unique(["item_id", "reviewer"], keep="last").sort("item_id", "reviewer")
-    known, rows = {each.name: each for each in every}, list[tuple[str | None, ...]]()
+    reviews = reviews_of(store).filter(queue=QueueName.PREFERENCES.value).sort("reviewed_at", maintain_order=True)
+    last = reviews.unique(["item_id", "reviewer"], keep="last").sort("item_id", "reviewer")
+    pair_of_name, rows = {pair.name: pair for pair in every}, list[tuple[str | None, ...]]()
     for name, rater, verdict in last.select("item_id", "reviewer", "verdict").iter_rows():
-        if name in known:
-            each = known[name]
-            rows.append((each.item.item_id, each.left, each.right, SIDE_WINNERS[verdict], people.user_id(rater)))
+        if name in pair_of_name:
+            pair = pair_of_name[name]
+            rows.append((pair.item.item_id, pair.left, pair.right, SIDE_WINNERS[verdict], people.user_id(rater)))
     unknown = last.height - len(rows)
     if not rows:
         raise BadInput(f"nobody has chosen between answers of this store ({unknown:,} choices are on others)")

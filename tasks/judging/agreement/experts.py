@@ -46,17 +46,17 @@ def experts(people: Labels, sheets: Sequence[Labels], battles: pl.DataFrame, rou
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInput(f"two sheets are named {twice!r}; name each file after its expert")
     every = Labels("experts", pl.concat([sheet.rows for sheet in sheets]))
-    asked = Labels(people.name, people.rows.filter(pl.col("item").is_in(every.rows["item"].implode())))
-    pairs = [label_agreement(asked, sheet, rounds, seed) for sheet in sheets]
+    matched_people = Labels(people.name, people.rows.filter(pl.col("item").is_in(every.rows["item"].implode())))
+    pairs = [label_agreement(matched_people, sheet, rounds, seed) for sheet in sheets]
     for a, b in combinations(sheets, 2):
         if set(a.rows["item"]) & set(b.rows["item"]):
             pairs.append(label_agreement(a, b, rounds, seed))
     raters = [rater_agreement(every, rounds, seed)] if has_several(every) else []
     boards = []  # of experts, then of people
-    for rows in (every.rows, asked.rows):
+    for rows in (every.rows, matched_people.rows):
         winner = pl.col("label").replace_strict(_WINNER, return_dtype=pl.String)
-        told = rows.join(battles, left_on="item", right_on="question_id").with_columns(winner=winner)
-        boards.append(leaderboard(votes(rateable(told))))
+        labelled_battles = rows.join(battles, left_on="item", right_on="question_id").with_columns(winner=winner)
+        boards.append(leaderboard(votes(rateable(labelled_battles))))
     return Experts(pairs, raters, board_agreement(*boards) if min(map(len, boards)) > 1 else None)
 
 
@@ -73,7 +73,7 @@ def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgr
         raise BadInput(f"store {store.root!r} has no votes of a judge; ask for some with --sample N")
     people = crowd(store, votes["battle_id"])
     versions = votes.select("judge", "judge_version").unique().sort("judge", "judge_version")
-    found = []
+    agreements = []
     for judge, version in versions.iter_rows():
         of_judge = votes.filter(judge=judge, judge_version=version).unique(
             "battle_id", keep="last", maintain_order=True
@@ -81,10 +81,10 @@ def judges_against_people(store: Store, rounds: int, seed: int) -> list[LabelAgr
         name = judge if versions["judge"].to_list().count(judge) == 1 else version
         rows = of_judge.select(item="battle_id", rater=pl.lit(version), label="label")
         if rows["label"].null_count() < rows.height:
-            found.append(label_agreement(people, labels_of(name, rows, f"judge {name!r}"), rounds, seed))
-    if not found:
+            agreements.append(label_agreement(people, labels_of(name, rows, f"judge {name!r}"), rounds, seed))
+    if not agreements:
         raise BadInput(f"no judge of store {store.root!r} gave a verdict on any of {votes.height:,} battles")
-    return found
+    return agreements
 
 
 def crowd(store: Store, battle_ids: pl.Series) -> Labels:
@@ -105,13 +105,13 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == CANNOT_TELL)
     named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
     # the verdicts of queue `tags` as one queue for each tag
-    given = named.filter(queue=QueueName.TAGS.value)
-    asked = {
+    tag_reviews = named.filter(queue=QueueName.TAGS.value)
+    was_asked = {
         tag: pl.col("reasons").list.contains(ASKED_LATER.get(tag, "")) | pl.lit(tag not in ASKED_LATER) for tag in TAGS
     }
     holds = {tag: pl.col("verdict").str.split(" ").list.contains(tag) for tag in TAGS}
     frames = [
-        given.filter(asked[tag]).select(
+        tag_reviews.filter(was_asked[tag]).select(
             pl.lit(f"tags: {tag}").alias("queue"),
             "item",
             "reviewer",
@@ -122,13 +122,14 @@ def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAg
     others = named.filter(pl.col("queue") != QueueName.TAGS.value).select("queue", "item", "reviewer", "verdict")
     agreements = list[ReviewerAgreement]()
     for (queue,), rows in sorted(pl.concat([*frames, others]).partition_by("queue", as_dict=True).items()):
-        told = rows.select("item", rater="reviewer", label="verdict")
-        of_each = [Labels(who, told.filter(rater=who)) for who in sorted(told["rater"].unique())]
+        labels = rows.select("item", rater="reviewer", label="verdict")
+        of_each = [Labels(who, labels.filter(rater=who)) for who in sorted(labels["rater"].unique())]
         for a, b in combinations(of_each, 2):
             if set(a.rows["item"]) & set(b.rows["item"]):
-                found = label_agreement(a, b, BOOTSTRAP_ROUNDS, seed)
+                likeness = label_agreement(a, b, BOOTSTRAP_ROUNDS, seed)
                 agreements.append(ReviewerAgreement(
-                    queue=str(queue), a=a.name, b=b.name, items=found.items, agreement=found.accuracy or 0.0,
-                    kappa=found.kappa, kappa_ci95_low=found.kappa_ci95_low, kappa_ci95_high=found.kappa_ci95_high,
+                    queue=str(queue), a=a.name, b=b.name, items=likeness.items, agreement=likeness.accuracy or 0.0,
+                    kappa=likeness.kappa, kappa_ci95_low=likeness.kappa_ci95_low,
+                    kappa_ci95_high=likeness.kappa_ci95_high,
                 ))  # fmt: skip
     return agreements

@@ -80,16 +80,20 @@ def in_our_columns(raw: pl.DataFrame, known: Mapping[str, Sequence[str]], where:
 def labels_of(name: str, rows: pl.DataFrame, where: str) -> Labels:
     """Labels from `rows` (item, rater, label), which `where` names in errors."""
     _check_once(rows, where)
-    told = rows.with_columns(pl.col("label").cast(pl.String).str.strip_chars())
-    known = told.filter(~pl.col("label").fill_null("").str.to_lowercase().is_in(_NAMES["no_verdict"]))
-    if known.is_empty():
+    stripped_rows = rows.with_columns(pl.col("label").cast(pl.String).str.strip_chars())
+    labelled_rows = stripped_rows.filter(~pl.col("label").fill_null("").str.to_lowercase().is_in(_NAMES["no_verdict"]))
+    if labelled_rows.is_empty():
         raise BadInput(f"{where} holds no label; fill its column in")
-    found = Labels(name, known.with_columns(label=_in_our_words(known["label"])), rows.height - known.height)
-    if (kinds := found.rows["label"].n_unique()) > LABELS_MAX:
+    labels = Labels(
+        name,
+        labelled_rows.with_columns(label=_in_our_words(labelled_rows["label"])),
+        rows.height - labelled_rows.height,
+    )
+    if (kinds := labels.rows["label"].n_unique()) > LABELS_MAX:
         raise BadInput(
             f"{where} has {kinds:,} different labels, more than {LABELS_MAX}; see `curate correlate` for scores"
         )
-    return found
+    return labels
 
 
 def same_kind(files: Iterable[Labels]) -> None:
@@ -99,9 +103,9 @@ def same_kind(files: Iterable[Labels]) -> None:
         return
     for file in files:
         if others := sorted(set(file.rows["label"].unique()) - set(VOTE_NAMES.values())):
-            shown = one_line(others[0], 60)
+            example = one_line(others[0], 60)
             raise BadInput(
-                f"{file.name}: unknown vote {known_values(shown, VOTE_NAMES.values())} The other file holds votes"
+                f"{file.name}: unknown vote {known_values(example, VOTE_NAMES.values())} The other file holds votes"
             )
 
 

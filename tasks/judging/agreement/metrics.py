@@ -41,7 +41,7 @@ class _Offline:
 def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -> Mapping[str, Metric]:
     """Every metric under its name, which says where it is not the published one. Scores are remembered by text."""
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
-    found: dict[str, tuple[Score, bool]] = {
+    scorers: dict[str, tuple[Score, bool]] = {
         "bleu_4": (lambda reference, answer: float(sentence_bleu(answer, [reference]).score), True),
         "rouge_l": (lambda reference, answer: float(scorer.score(reference, answer)["rougeL"].fmeasure), True),
         "meteor_exact_stem": (_meteor, True),
@@ -50,12 +50,16 @@ def text_metrics(references: Iterable[str], embedder: TextEmbedder, seed: int) -
         "length": (lambda _, answer: float(len(answer.split())), False),
         "random": (lambda _, answer: _random(seed, answer), False),
     }
-    return {name: Metric(cache(score), needs) for name, (score, needs) in found.items()}
+    return {name: Metric(cache(score), needs) for name, (score, needs) in scorers.items()}
 
 
 def _meteor(reference: str, answer: str) -> float:
-    said, known = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
-    return float(single_meteor_score(known, said, stemmer=PorterStemmer(), wordnet=_Offline())) if said else 0.0
+    answer_words, reference_words = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
+    return (
+        float(single_meteor_score(reference_words, answer_words, stemmer=PorterStemmer(), wordnet=_Offline()))
+        if answer_words
+        else 0.0
+    )
 
 
 def _random(seed: int, answer: str) -> float:
@@ -75,10 +79,10 @@ class MatchedWords:
 
     def score(self, reference: str, answer: str) -> float:
         """F of the mean best cosine of the answer's words, and of the reference's."""
-        said, known = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
-        if not said or not known:
+        answer_words, reference_words = (tokenize(text, None)[:METRIC_WORDS_MAX] for text in (answer, reference))
+        if not answer_words or not reference_words:
             return 0.0
-        cosines = self._of(said) @ self._of(known).T
+        cosines = self._of(answer_words) @ self._of(reference_words).T
         precision, recall = float(cosines.max(axis=1).mean()), float(cosines.max(axis=0).mean())
         return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
@@ -103,19 +107,19 @@ class Cider:
     """
 
     def __init__(self, references: Iterable[str]) -> None:
-        each = [set(_grams(reference)) for reference in references]
-        self._found = Counter(gram for grams in each for gram in grams)
-        self._log_count = math.log(max(len(each), 1))
+        grams_by_reference = [set(_grams(reference)) for reference in references]
+        self._found = Counter(gram for grams in grams_by_reference for gram in grams)
+        self._log_count = math.log(max(len(grams_by_reference), 1))
 
     def score(self, reference: str, answer: str) -> float:
         """0 to 10: the mean over lengths 1 to 4 of the clipped tf-idf cosine, lowered by a difference in length."""
-        said, known = _grams(answer), _grams(reference)
-        penalty = math.exp(-((_length(said) - _length(known)) ** 2) / (2 * _SIGMA**2))
-        cosines = [self._cosine(_of(said, n), _of(known, n)) for n in range(1, _LONGEST + 1)]
+        answer_grams, reference_grams = _grams(answer), _grams(reference)
+        penalty = math.exp(-((_length(answer_grams) - _length(reference_grams)) ** 2) / (2 * _SIGMA**2))
+        cosines = [self._cosine(_of(answer_grams, n), _of(reference_grams, n)) for n in range(1, _LONGEST + 1)]
         return 10 * penalty * sum(cosines) / _LONGEST
 
-    def _cosine(self, said: Grams, known: Grams) -> float:
-        a, b = self._weighted(said), self._weighted(known)
+    def _cosine(self, answer_grams: Grams, reference_grams: Grams) -> float:
+        a, b = self._weighted(answer_grams), self._weighted(reference_grams)
         norms = math.sqrt(sum(w * w for w in a.values())) * math.sqrt(sum(w * w for w in b.values()))
         return (
             sum(min(weight, b.get(gram, 0.0)) * b.get(gram, 0.0) for gram, weight in a.items()) / norms if norms else 0

@@ -51,9 +51,9 @@ def comparisons(raw: pl.DataFrame, where: str, votes: int | None) -> Comparisons
 
     `where` names the table in errors.
     """
-    told = in_our_columns(raw, _COLUMNS, where).drop_nulls(["item", "winner"])
+    choices = in_our_columns(raw, _COLUMNS, where).drop_nulls(["item", "winner"])
     turned = pl.col("model_a") > pl.col("model_b")
-    cast = rateable(told).with_columns(
+    cast = rateable(choices).with_columns(
         a_wins=(pl.col("winner") == "model_a") != turned,
         model_a=pl.min_horizontal("model_a", "model_b"),
         model_b=pl.max_horizontal("model_a", "model_b"),
@@ -94,14 +94,14 @@ _WINNER = {1.0: "model_a", 0.0: "model_b", 0.5: "tie"}
 
 def scored(metric: Metric, rows: pl.DataFrame, answers: AnswerTexts, references: Mapping[str, str]) -> Vector:
     """For each comparison 1 where model_a's answer scores higher, 0 where lower, 0.5 for a tie, NaN without a score."""
-    found = np.full(rows.height, np.nan)
+    wins = np.full(rows.height, np.nan)
     for place, (item, a, b) in enumerate(rows.select("item", "model_a", "model_b").iter_rows()):
         texts, reference = (answers.get((item, a)), answers.get((item, b))), references.get(item)
         if None in texts or (metric.needs_reference and reference is None):
             continue
         ours, theirs = (metric.score(reference if metric.needs_reference else "", text or "") for text in texts)  # type: ignore[arg-type]
-        found[place] = 0.5 if ours == theirs else float(ours > theirs)
-    return found
+        wins[place] = 0.5 if ours == theirs else float(ours > theirs)
+    return wins
 
 
 def judged(winners: Winners, rows: pl.DataFrame) -> Vector:
@@ -115,18 +115,19 @@ def reproduced(name: str, said: Vector, rows: pl.DataFrame, rounds: int, seed: i
     """One row for each bin, the most agreed first, and one for all; none where nothing is scored."""
     right = np.where(rows["a_wins"].to_numpy(), said, 1 - said)
     bins = sorted(rows["bin"].unique(), reverse=True)
-    found = []
+    agreements = []
     for name_of_bin in [*bins, "all"]:
         inside = np.ones(rows.height, bool) if name_of_bin == "all" else (rows["bin"] == name_of_bin).to_numpy()
-        known = inside & ~np.isnan(right)
-        if not known.any():
+        is_scored = inside & ~np.isnan(right)
+        if not is_scored.any():
             continue
-        low, high = _interval(right[known], rows["item"].filter(pl.Series(known)), rounds, seed)
-        found.append(MetricAgreement(
-            metric=name, bin=name_of_bin, comparisons=int(known.sum()), missing=int(inside.sum() - known.sum()),
-            ties=int((right[known] == 0.5).sum()), reproduced=float(right[known].mean()), ci95_low=low, ci95_high=high,
+        low, high = _interval(right[is_scored], rows["item"].filter(pl.Series(is_scored)), rounds, seed)
+        agreements.append(MetricAgreement(
+            metric=name, bin=name_of_bin, comparisons=int(is_scored.sum()), missing=int(inside.sum() - is_scored.sum()),
+            ties=int((right[is_scored] == 0.5).sum()), reproduced=float(right[is_scored].mean()),
+            ci95_low=low, ci95_high=high,
         ))  # fmt: skip
-    return found
+    return agreements
 
 
 def _interval(right: Vector, items: pl.Series, rounds: int, seed: int) -> tuple[float, float]:
@@ -141,15 +142,21 @@ def _interval(right: Vector, items: pl.Series, rounds: int, seed: int) -> tuple[
 
 def board_agreement(name: str, said: Vector, rows: pl.DataFrame) -> MetricBoard | None:
     """Both boards from the comparisons that it has a score for; None with fewer than two models."""
-    known = rows.filter(pl.Series(~np.isnan(said)))
-    ours = known.with_columns(winner=pl.Series([_WINNER[each] for each in said[~np.isnan(said)]], dtype=pl.String))
-    theirs = known.with_columns(winner=pl.when("a_wins").then(pl.lit("model_a")).otherwise(pl.lit("model_b")))
-    if known.is_empty():
+    scored_rows = rows.filter(pl.Series(~np.isnan(said)))
+    ours = scored_rows.with_columns(
+        winner=pl.Series([_WINNER[share] for share in said[~np.isnan(said)]], dtype=pl.String)
+    )
+    theirs = scored_rows.with_columns(winner=pl.when("a_wins").then(pl.lit("model_a")).otherwise(pl.lit("model_b")))
+    if scored_rows.is_empty():
         return None
-    boards = [leaderboard(votes(rateable(each))) for each in (ours, theirs)]
-    found = agreement(*boards)
+    boards = [leaderboard(votes(rateable(battles))) for battles in (ours, theirs)]
+    rank_agreement = agreement(*boards)
     return MetricBoard(
-        metric=name, comparisons=known.height, models=found.models, spearman=found.spearman, kendall=found.kendall
+        metric=name,
+        comparisons=scored_rows.height,
+        models=rank_agreement.models,
+        spearman=rank_agreement.spearman,
+        kendall=rank_agreement.kendall,
     )
 
 
@@ -157,6 +164,10 @@ def every(
     rows: pl.DataFrame, said: Mapping[str, Vector], rounds: int, seed: int
 ) -> tuple[list[MetricAgreement], list[MetricBoard], list[str]]:
     """Agreement and boards of what each name says, and the names that have a score for no comparison."""
-    found = {name: reproduced(name, vector, rows, rounds, seed) for name, vector in said.items()}
+    agreements = {name: reproduced(name, vector, rows, rounds, seed) for name, vector in said.items()}
     boards = [board for name, vector in said.items() if (board := board_agreement(name, vector, rows))]
-    return [row for of_name in found.values() for row in of_name], boards, [name for name in found if not found[name]]
+    return (
+        [row for of_name in agreements.values() for row in of_name],
+        boards,
+        [name for name in agreements if not agreements[name]],
+    )

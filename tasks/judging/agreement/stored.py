@@ -31,11 +31,11 @@ def stored(store: Store, bench: str, with_answers: bool) -> Stored:
     """Raises BadInput for an unknown benchmark and, with answers, for a model that has them in two versions."""
     items = {item.item_id: item for item in items_for_judging(store, bench, not_given=True)}
     if not items:
-        known = {*store.read("bench_items", ["bench"])["bench"]}
-        raise BadInput(f"--bench {known_values(bench, known)} It has no kept item")
+        benches = {*store.read("bench_items", ["bench"])["bench"]}
+        raise BadInput(f"--bench {known_values(bench, benches)} It has no kept item")
     references = {name: item.reference for name, item in items.items() if item.reference}
     versions = store.read("verdicts", ["judge_version", "draw"]).filter(draw=f"{ITEMS_DRAW}{bench}")["judge_version"]
-    found: dict[str, Winners] = {}
+    winners_of_judge: dict[str, Winners] = {}
     for version in sorted(versions.unique()):
         try:
             verdicts = visit_verdicts(store, bench, version)
@@ -43,8 +43,10 @@ def stored(store: Store, bench: str, with_answers: bool) -> Stored:
             continue
         name = f"judge:{verdicts['judge'][0]} {verdicts['protocol'][0]}"
         columns = visit_battles(verdicts).select("question_id", "model_a", "model_b", "winner").iter_rows()
-        found[name if name not in found else f"judge:{version}"] = {(a, b, c): winner for a, b, c, winner in columns}
-    return Stored(_answers(store, items) if with_answers else {}, references, found)
+        winners_of_judge[name if name not in winners_of_judge else f"judge:{version}"] = {
+            (a, b, c): winner for a, b, c, winner in columns
+        }
+    return Stored(_answers(store, items) if with_answers else {}, references, winners_of_judge)
 
 
 def said_of(
@@ -68,10 +70,10 @@ def said_of(
 
 def _answers(store: Store, items: Mapping[str, ItemForJudging]) -> dict[tuple[str, str], str]:
     rows = store.read("answers", ["question_id", "model", "version", "text", "document_id"])
-    wanted = {(item.item_id, item.document_id) for item in items.values()}
+    item_keys = {(item.item_id, item.document_id) for item in items.values()}
     versions, answers = dict[str, str](), dict[tuple[str, str], str]()
     for name, model, version, text, document in rows.iter_rows():
-        if (name, document) not in wanted:
+        if (name, document) not in item_keys:
             continue
         if versions.setdefault(model, version) != version:
             raise BadInput(f"model {model!r} has answers of two versions; give the compared ones with --answers")
@@ -84,7 +86,10 @@ REFERENCE_COLUMNS = {"item": ("question_id", "item_id", "item", "prompt"), "refe
 
 def read_references(rows: pl.DataFrame, where: str) -> dict[str, str]:
     """Item -> reference, of a table with an item and a reference. Raises BadInput for an item with two."""
-    told = in_our_columns(rows, REFERENCE_COLUMNS, where).drop_nulls()
-    if told["item"].is_duplicated().any():
-        raise BadInput(f"{where} has two references of item {told.filter(told['item'].is_duplicated())['item'][0]!r}")
-    return dict(told.iter_rows())
+    reference_rows = in_our_columns(rows, REFERENCE_COLUMNS, where).drop_nulls()
+    if reference_rows["item"].is_duplicated().any():
+        raise BadInput(
+            f"{where} has two references of item "
+            f"{reference_rows.filter(reference_rows['item'].is_duplicated())['item'][0]!r}"
+        )
+    return dict(reference_rows.iter_rows())

@@ -26,13 +26,13 @@ def judge_parts(store: Store) -> list[Part | None]:
         return []
     overall = best_first(store.read("judge_ratings").filter(slice="overall"), "score")
     people = store.read("ratings").filter(slice="overall")
-    shown = rounded_table(overall.drop("slice", "judge"), 2)
+    table = rounded_table(overall.drop("slice", "judge"), 2)
     rated = overall.drop_nulls("score")
     figure = board_intervals(rated["model"], rated, JudgeRating.board)
     names = {name: one_line(str(about[name]), 60) for name in ("judge", "protocol", "baseline", "draw")}
     caution = SECTIONS["judge_board"]["stand_in"] if about["judge"] == STAND_IN else ""
     return [
-        part("judge_board", shown, figure, **names, prompts=about["prompts"], caution=caution),
+        part("judge_board", table, figure, **names, prompts=about["prompts"], caution=caution),
         _beside(overall, people, about),
         _verdicts(overall, store.read("judge_cards"), about),
     ]
@@ -51,15 +51,18 @@ def _beside(board: pl.DataFrame, people: pl.DataFrame, about: dict[str, Any]) ->
 
 
 def _verdicts(board: pl.DataFrame, cards: pl.DataFrame, about: dict[str, Any]) -> Part:
-    shown = board.filter(pl.col("model") != about["baseline"]).head(MATRIX_MODELS_MAX)
+    compared_rows = board.filter(pl.col("model") != about["baseline"]).head(MATRIX_MODELS_MAX)
     counts = {
-        "better": shown["much_better"] + shown["better"],
-        "tie": shown["tie"],
-        "worse": shown["worse"] + shown["much_worse"],
+        "better": compared_rows["much_better"] + compared_rows["better"],
+        "tie": compared_rows["tie"],
+        "worse": compared_rows["worse"] + compared_rows["much_worse"],
     }
     total = (counts["better"] + counts["tie"] + counts["worse"]).to_list()
-    parts = {name: [n / max(1, of) for n, of in zip(each, total, strict=True)] for name, each in counts.items()}
-    figure = shares(shown["model"].to_list(), parts, "% of verdicts")
+    parts = {
+        name: [n / max(1, verdicts) for n, verdicts in zip(column, total, strict=True)]
+        for name, column in counts.items()
+    }
+    figure = shares(compared_rows["model"].to_list(), parts, "% of verdicts")
     seat = _percent(about["first_seat_fraction"])
     words = {"cards": cards.height, "no_verdicts": about["no_verdicts"], "flipped": _percent(about["flipped_fraction"])}
     return part("judge_verdicts", cards, figure, baseline=one_line(about["baseline"], 60), first_seat=seat, **words)
@@ -85,13 +88,13 @@ def written_board_parts(store: Store) -> Iterator[Part]:
         yield part("written_board", rounded_table(board, 3), figure, judges=judges)
         yield from _families(board)
     if metrics.height:  # a judge or metric with each bin of agreement (VisIT-Bench Fig. 7)
-        shown, several = (
+        metric_rows, several = (
             metrics.sort("bench", "metric", "bin", descending=[False, False, True]),
             metrics["bench"].n_unique() > 1,
         )
-        names = shown.select("bench", "metric", "bin").iter_rows()
-        labels = [f"{metric}, {of}{f' ({bench})' if several else ''}" for bench, metric, of in names]
-        percent = shown.select(pl.col("reproduced", "ci95_low", "ci95_high") * 100)
+        names = metric_rows.select("bench", "metric", "bin").iter_rows()
+        labels = [f"{metric}, {bin_name}{f' ({bench})' if several else ''}" for bench, metric, bin_name in names]
+        percent = metric_rows.select(pl.col("reproduced", "ci95_low", "ci95_high") * 100)
         unit = "% of people's choices named, with the 95 % interval"
         figure = intervals(labels, percent, ("reproduced", "ci95_low", "ci95_high"), unit)
         yield part("written_metrics", rounded_table(metrics, 3), figure)
@@ -103,15 +106,15 @@ def _families(board: pl.DataFrame) -> Iterator[Part]:
     if rows.is_empty():
         return
     name = "win_rate_vs_reference"
-    held = rows.group_by("family").agg(pl.col("decisive_vs_reference").sum()).sort(
+    decisive_counts = rows.group_by("family").agg(pl.col("decisive_vs_reference").sum()).sort(
         "decisive_vs_reference", "family", descending=[True, False]
     )  # fmt: skip
-    columns = dict(held.head(MATRIX_MODELS_MAX).iter_rows())
+    columns = dict(decisive_counts.head(MATRIX_MODELS_MAX).iter_rows())
     models = rows.group_by("model").agg(pl.col("wins_vs_reference").sum()).sort("wins_vs_reference", "model")["model"]
-    shown = rows.group_by("model", "family").agg(
+    win_counts = rows.group_by("model", "family").agg(
         pl.col("wins_vs_reference").sum(), pl.col("decisive_vs_reference").sum()
     )
-    cells = {(model, of): 100 * won / n for model, of, won, n in shown.iter_rows() if n}
+    cells = {(model, family): 100 * won / n for model, family, won, n in win_counts.iter_rows() if n}
     table = rows.select("bench", "family", "model", "wins_vs_reference", "decisive_vs_reference", pl.col(name).round(3))
     yield part(
         "written_wins", table, heat_map(models.reverse().to_list()[:MATRIX_MODELS_MAX], columns, cells, _FEW), few=_FEW

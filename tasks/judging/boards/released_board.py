@@ -46,19 +46,19 @@ def chosen_verdicts(
         draw = draw_name(drawn_prompts(store, hidden=False), hidden=False)
     except BadInput:  # some of its prompts are not kept any more, so that no verdict is on what is released
         return None
-    found = store.read("verdicts", VERDICT_COLUMNS).with_row_index("place")  # rows are in the order of arrival
-    found = found.filter(pl.col("question_id").is_in(list(question_ids)), pl.col("judge") != _PERSON, draw=draw)
-    versions = sorted({*found["judge_version"]})
+    verdicts = store.read("verdicts", VERDICT_COLUMNS).with_row_index("place")  # rows are in the order of arrival
+    verdicts = verdicts.filter(pl.col("question_id").is_in(list(question_ids)), pl.col("judge") != _PERSON, draw=draw)
+    versions = sorted({*verdicts["judge_version"]})
     if judge_version is not None:
         if judge_version not in versions:
             raise BadInput(f"--judge-version: no verdict on this benchmark by {known_values(judge_version, versions)}")
-        found = found.filter(judge_version=judge_version)
-    if found.is_empty():
+        verdicts = verdicts.filter(judge_version=judge_version)
+    if verdicts.is_empty():
         return None
     stand_in = (pl.col("judge") == STAND_IN).alias("stand_in")
-    order = found.group_by(*_CHOICE, stand_in).agg(*_COUNTED).sort("stand_in", *_BEST)
+    order = verdicts.group_by(*_CHOICE, stand_in).agg(*_COUNTED).sort("stand_in", *_BEST)
     first = order.row(0, named=True)
-    chosen = found.filter(**{name: first[name] for name in _CHOICE})
+    chosen = verdicts.filter(**{name: first[name] for name in _CHOICE})
     return _of_one_version(chosen), [name for name in versions if name != first["judge_version"]]
 
 
@@ -86,12 +86,13 @@ def judge_agreement(verdicts: pl.DataFrame, board: Sequence[JudgeRating], people
     bias = judge_bias(outcomes(verdicts, first["baseline"]), first["judge"], first["baseline"])
     ours = as_ratings([row for row in board if row.slice == OVERALL])
     shared = {row.model for row in ours} & {row.model for row in people}
-    found = agreement(ours, people) if len(shared) > 1 else None
+    likeness = agreement(ours, people) if len(shared) > 1 else None
     return JudgeAgreement(
         **bias.model_dump(), **{name: first[name] for name in ("judge_version", "protocol", "baseline", "draw")},
-        prompts=verdicts["question_id"].n_unique(), models=len(shared), spearman=found and found.spearman,
-        kendall=found and found.kendall, pair_agreement=found and found.agreement,
-        separability=found and found.separability, separability_people=found and found.separability_reference,
+        prompts=verdicts["question_id"].n_unique(), models=len(shared), spearman=likeness and likeness.spearman,
+        kendall=likeness and likeness.kendall, pair_agreement=likeness and likeness.agreement,
+        separability=likeness and likeness.separability,
+        separability_people=likeness and likeness.separability_reference,
     )  # fmt: skip
 
 

@@ -52,9 +52,9 @@ def judged_benches(store: Store) -> dict[str, list[str]]:
 
     The embedded judge comes last.
     """
-    found = store.read("verdicts", ["draw", "judge", "judge_version"]).with_row_index("place")
-    found = found.filter(pl.col("draw").str.starts_with(ITEMS_DRAW))
-    counted = found.group_by("draw", "judge", "judge_version").agg(pl.len(), pl.col("place").max())
+    verdicts = store.read("verdicts", ["draw", "judge", "judge_version"]).with_row_index("place")
+    verdicts = verdicts.filter(pl.col("draw").str.starts_with(ITEMS_DRAW))
+    counted = verdicts.group_by("draw", "judge", "judge_version").agg(pl.len(), pl.col("place").max())
     order = (pl.col("judge") == STAND_IN, -pl.col("len").cast(pl.Int64), -pl.col("place").cast(pl.Int64))
     benches = {*store.read("bench_items", ["bench"])["bench"], SAMPLED}
     return {
@@ -107,8 +107,8 @@ def submission_board(
         of_slice = [row for row in rated if row.slice == name]
         items = [item for item, family in families.items() if name in (OVERALL, f"family:{family}")]
         part = battles.filter(pl.Series(chosen))
-        own = elo_ratings(cast.only(chosen), method.seed if shuffled else None, method.elo_k)
-        elo = {row.model: row.rating for row in own}
+        elo_rows = elo_ratings(cast.only(chosen), method.seed if shuffled else None, method.elo_k)
+        elo = {row.model: row.rating for row in elo_rows}
         rows += [_row(row, elo[row.model], part, len(items), of_slice, about) for row in of_slice]
     return rows
 
@@ -116,18 +116,18 @@ def submission_board(
 def _row(
     rated: Rating, elo: float, battles: pl.DataFrame, items: int, board: list[Rating], about: Mapping[str, Any]
 ) -> SubmissionRating:
-    own = battles.filter((pl.col("model_a") == rated.model) | (pl.col("model_b") == rated.model))
+    player_battles = battles.filter((pl.col("model_a") == rated.model) | (pl.col("model_b") == rated.model))
     won = (pl.col("winner") == "model_a") == (pl.col("model_a") == rated.model)
-    with_reference = own.filter((pl.col("model_a") == REFERENCE) | (pl.col("model_b") == REFERENCE))
+    with_reference = player_battles.filter((pl.col("model_a") == REFERENCE) | (pl.col("model_b") == REFERENCE))
     decisive = with_reference.filter(pl.col("winner") != "tie")
     is_reference = rated.model == REFERENCE
     wins, counted = (0, 0) if is_reference else (decisive.filter(won).height, decisive.height)
     reference = next((row.rating for row in board if row.model == REFERENCE), None)
-    coverage = own["question_id"].n_unique() / max(items, 1)
+    coverage = player_battles["question_id"].n_unique() / max(items, 1)
     low = [] if is_reference or coverage >= COVERAGE_MIN else ["low_coverage"]
     return SubmissionRating(
-        **rated.model_dump(exclude={"battles", "flags"}), **about, elo=elo, matches=own.height,
-        ties=own.filter(winner="tie").height, coverage=coverage, wins_vs_reference=wins,
+        **rated.model_dump(exclude={"battles", "flags"}), **about, elo=elo, matches=player_battles.height,
+        ties=player_battles.filter(winner="tie").height, coverage=coverage, wins_vs_reference=wins,
         decisive_vs_reference=counted, battles_vs_reference=0 if is_reference else with_reference.height,
         win_rate_vs_reference=wins / counted if counted else None,
         expected_vs_reference=None if is_reference or reference is None else expected_score(rated.rating, reference),
@@ -147,8 +147,8 @@ def captions_compared(store: Store, bench: str, judge_version: str | None) -> li
     verdicts = visit_verdicts(store, bench, judge_version)
     version = verdicts["judge_version"][0]
     sides = verdicts, visit_verdicts(store, bench, version, generic=True)
-    told, generic = (visit_battles(one_answer_version(each)).select(*_SAME_BATTLE, "winner") for each in sides)
-    both = told.join(generic, on=_SAME_BATTLE, suffix="_generic")
+    battles, generic = (visit_battles(one_answer_version(side)).select(*_SAME_BATTLE, "winner") for side in sides)
+    both = battles.join(generic, on=_SAME_BATTLE, suffix="_generic")
     if both.is_empty():
         raise BadInput(
             f"benchmark {bench!r} has no battle that judge {version!r} has decided with both sets of captions; add "
@@ -159,9 +159,9 @@ def captions_compared(store: Store, bench: str, judge_version: str | None) -> li
         pl.col("winner", "winner_generic").replace_strict(_WON, return_dtype=pl.Float64), same=same
     )
     turned = wins.select(pl.col("model_b").alias("model"), "same", pl.col("winner", "winner_generic") * -1 + 1)
-    each = pl.concat([wins.select(pl.col("model_a").alias("model"), "same", "winner", "winner_generic"), turned])
+    player_rows = pl.concat([wins.select(pl.col("model_a").alias("model"), "same", "winner", "winner_generic"), turned])
     shares = pl.len().alias("battles"), pl.col("same").mean(), pl.col("winner", "winner_generic").mean()
-    players = each.group_by("model").agg(*shares).sort("model").to_dicts()
+    players = player_rows.group_by("model").agg(*shares).sort("model").to_dicts()
     everything = {"model": None, **wins.select(*shares).to_dicts()[0], "winner": None, "winner_generic": None}
     return [
         CaptionsCompared(

@@ -35,38 +35,40 @@ def shown_boards(board_of: BoardOf) -> Iterator[ShownBoard]:
     """Elo and wins against the reference, the same by family, and metrics held against people; of each benchmark."""
     board, metrics = board_of("written_board"), board_of("written_metrics")
     for bench in sorted({*(board["bench"] if board.height else ()), *(metrics["bench"] if metrics.height else ())}):
-        if board.height and (own := board.filter(bench=bench)).height:
-            yield _board(bench, own)
-            yield from _families(bench, own)
-        if metrics.height and (held := metrics.filter(bench=bench)).height:
+        if board.height and (bench_rows := board.filter(bench=bench)).height:
+            yield _board(bench, bench_rows)
+            yield from _families(bench, bench_rows)
+        if metrics.height and (bench_metrics := metrics.filter(bench=bench)).height:
             about = (
                 "Share of comparisons whose winner, as most people chose it, a judge or a metric names, and the number "
                 "of comparisons, by how many people agreed."
             )
-            shown = wide(held.with_columns(percent_of("reproduced", "comparisons")), "metric", "bin", "reproduced")
-            yield ShownBoard(f"{bench}: metrics and people", about, shown)
+            table = wide(
+                bench_metrics.with_columns(percent_of("reproduced", "comparisons")), "metric", "bin", "reproduced"
+            )
+            yield ShownBoard(f"{bench}: metrics and people", about, table)
 
 
-def _board(bench: str, own: pl.DataFrame) -> ShownBoard:
-    rows = ranked(own.filter(slice="overall"), "rating")
+def _board(bench: str, bench_rows: pl.DataFrame) -> ShownBoard:
+    rows = ranked(bench_rows.filter(slice="overall"), "rating")
     ends = (_rounded(name).cast(pl.String).fill_null("open") for name in ("ci95_low", "ci95_high"))
     interval = pl.format("{} to {}", *ends)
     won = percent_of("win_rate_vs_reference", _OF)
     coverage = pl.format("{} %", (100 * pl.col("coverage")).round(0).cast(pl.Int64)).alias("coverage")
-    shown = rows.select(
+    table = rows.select(
         "rank", "model", _rounded("elo"), _rounded("rating"), interval.alias("95 % interval"), "matches", "ties",
         won.alias("won against the reference"), coverage, "flags",
     )  # fmt: skip
-    about = own.row(0, named=True)
+    about = bench_rows.row(0, named=True)
     who = (
         "The embedded judge, a stand-in that ranks nothing in public," if about["judge"] == STAND_IN else about["judge"]
     )
     seen = "captions and the reference" if about["protocol"].endswith("reference") else "captions"
-    told = (
+    explanation = (
         f"{who} saw {seen} in place of the images and decided both orders of two answers. Elo depends on the order of "
         "battles, the Bradley-Terry rating does not. Wins against the reference leave ties out."
     )
-    return ShownBoard(f"{bench}: models by a judge of captions", told, shown)
+    return ShownBoard(f"{bench}: models by a judge of captions", explanation, table)
 
 
 def by_family(own: pl.DataFrame) -> pl.DataFrame:
@@ -78,12 +80,12 @@ def by_family(own: pl.DataFrame) -> pl.DataFrame:
     return named.filter((pl.col(_OF).sum() > 0).over("model")).sort("family", "model")
 
 
-def _families(bench: str, own: pl.DataFrame) -> Iterator[ShownBoard]:
-    rows = by_family(own).with_columns(percent_of("win_rate_vs_reference", _OF))
+def _families(bench: str, bench_rows: pl.DataFrame) -> Iterator[ShownBoard]:
+    rows = by_family(bench_rows).with_columns(percent_of("win_rate_vs_reference", _OF))
     if rows.height:
         about = "Share of decisive battles with the reference that a model won, and their number."
-        shown = wide(rows, "family", "model", "win_rate_vs_reference")
-        yield ShownBoard(f"{bench}: wins against the reference by family", about, shown)
+        table = wide(rows, "family", "model", "win_rate_vs_reference")
+        yield ShownBoard(f"{bench}: wins against the reference by family", about, table)
 
 
 def _rounded(name: str) -> pl.Expr:

@@ -36,37 +36,39 @@ def read_answers(path: Path, questions: Sequence[BenchQuestion]) -> AnswersRead:
     A model's version is a hash of its answers.
     Raises BadInput for an unreadable line, an unknown question, and two answers of a model to one question.
     """
-    known = {each.question_id: each.document_id for each in questions}
-    said: dict[tuple[str, str], SaidAnswer] = {}
+    document_of_question = {question.question_id: question.document_id for question in questions}
+    answer_of_key: dict[tuple[str, str], SaidAnswer] = {}
     failed = Counter[str]()
-    for each in _all_said(path):
-        if each.question_id not in known:
+    for answer in _all_said(path):
+        if answer.question_id not in document_of_question:
             raise BadInput(
-                f"{each.where}: {each.question_id!r} is no question of this benchmark; give answers to this draw"
+                f"{answer.where}: {answer.question_id!r} is no question of this benchmark; give answers to this draw"
             )
-        if (each.model, each.question_id) in said:
+        if (answer.model, answer.question_id) in answer_of_key:
             raise BadInput(
-                f"{each.where}: a second answer of {each.model!r} to {each.question_id!r}; keep one of the two"
+                f"{answer.where}: a second answer of {answer.model!r} to {answer.question_id!r}; keep one of the two"
             )
-        said[each.model, each.question_id] = each
-    versions = _versions(said)
+        answer_of_key[answer.model, answer.question_id] = answer
+    versions = _versions(answer_of_key)
     answers = []
-    for (model, _), each in sorted(said.items()):
-        if each.text is None or each.text.strip() in FAILED_MARKS:
+    for (model, _), answer in sorted(answer_of_key.items()):
+        if answer.text is None or answer.text.strip() in FAILED_MARKS:
             failed[model] += 1
             continue
-        state = each.state or (AnswerState.COMPLETE if each.text.strip() else AnswerState.EMPTY)
+        state = answer.state or (AnswerState.COMPLETE if answer.text.strip() else AnswerState.EMPTY)
         answers.append(Answer(
-            question_id=each.question_id, model=model, state=state, text=each.text, version=versions[model],
-            tokens=each.tokens, document_id=known[each.question_id],
+            question_id=answer.question_id, model=model, state=state, text=answer.text, version=versions[model],
+            tokens=answer.tokens, document_id=document_of_question[answer.question_id],
         ))  # fmt: skip
     return AnswersRead(answers, failed)
 
 
 def texts_of_files(paths: Sequence[Path]) -> list[tuple[str, str, str]]:
     """(model, question, text) of every answer in files and folders, the first of several. Raises BadInput."""
-    said = {(each.model, each.question_id): each.text for path in reversed(paths) for each in _all_said(path)}
-    return [(*key, text) for key, text in said.items() if text is not None and text.strip() not in FAILED_MARKS]
+    text_of_key = {
+        (answer.model, answer.question_id): answer.text for path in reversed(paths) for answer in _all_said(path)
+    }
+    return [(*key, text) for key, text in text_of_key.items() if text is not None and text.strip() not in FAILED_MARKS]
 
 
 def _all_said(path: Path) -> Iterator[SaidAnswer]:
@@ -76,19 +78,19 @@ def _all_said(path: Path) -> Iterator[SaidAnswer]:
             file.resolve(): file for file in sorted(path.rglob("*"), reverse=True) if file.suffix in ANSWER_SUFFIXES
         }
         files = sorted(places.values())
-    found = [(file, answers_in(file)) for file in files]
-    if not any(answers is not None for _, answers in found):
+    file_answers = [(file, answers_in(file)) for file in files]
+    if not any(answers is not None for _, answers in file_answers):
         raise BadInput(
             f"{str(path)!r} holds no answers; give a models file (YAML), or answers in a shape of docs/judging.md"
         )
-    for _, answers in found:
+    for _, answers in file_answers:
         yield from answers or ()
 
 
-def _versions(said: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
+def _versions(answer_of_key: dict[tuple[str, str], SaidAnswer]) -> dict[str, str]:
     digests: dict[str, Any] = {}
-    for (model, question_id), each in sorted(said.items()):
-        digests.setdefault(model, hashlib.sha256()).update(orjson.dumps([question_id, each.text]))
+    for (model, question_id), answer in sorted(answer_of_key.items()):
+        digests.setdefault(model, hashlib.sha256()).update(orjson.dumps([question_id, answer.text]))
     return {model: f"file+{digest.hexdigest()[:8]}" for model, digest in digests.items()}
 
 

@@ -78,8 +78,8 @@ def answer_of_line(row: dict[str, Any], file: Path, where: str) -> SaidAnswer:
         elif "choices" in row:  # Arena-Hard v0.1
             model, name, text = row["model_id"], row["question_id"], row["choices"][0]["turns"][0]["content"]
         elif "messages" in row:  # Arena-Hard v2.0
-            said = row["messages"][-1]["content"]
-            model, name, text = row["model"], row["uid"], said["answer"] if isinstance(said, dict) else said
+            content = row["messages"][-1]["content"]
+            model, name, text = row["model"], row["uid"], content["answer"] if isinstance(content, dict) else content
         elif "output" in row:  # WildVision-Bench
             model, name, text = row["model"], row["question_id"], row["output"]
         else:  # ours: rows of the table `answers`

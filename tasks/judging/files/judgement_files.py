@@ -52,19 +52,19 @@ def read_judgements(paths: Sequence[Path], baseline: str | None = None) -> Judge
     lines = [line for file in files for line in _lines(file)]
     if not lines:
         raise BadInput(f"{', '.join(map(str, files))}: no judgement")
-    told = {str(line["baseline"]) for line in lines if line.get("baseline")} or _baselines(lines, files)
-    if not told and not baseline:
+    baselines = {str(line["baseline"]) for line in lines if line.get("baseline")} or _baselines(lines, files)
+    if not baselines and not baseline:
         raise BadInput("the files do not name the baseline; give it with --baseline MODEL")
-    if baseline and told - {baseline}:
-        raise BadInput(f"--baseline {baseline!r}, but the files were compared with {', '.join(sorted(told)[:5])}")
-    found = _one("baseline", told or {str(baseline)})
+    if baseline and baselines - {baseline}:
+        raise BadInput(f"--baseline {baseline!r}, but the files were compared with {', '.join(sorted(baselines)[:5])}")
+    baseline_model = _one("baseline", baselines or {str(baseline)})
     judge = _one("judge", {str(line.get("judge", "unknown")) for line in lines})
-    games = [game for line in lines for game in _games(line, found)]
+    games = [game for line in lines for game in _games(line, baseline_model)]
     categories = {game["category"] for game in games if game["category"]}
     verdicts = pl.DataFrame(games, infer_schema_length=None, schema_overrides={"label": pl.String})
     unread = {game["model"]: game["unread"] for game in reversed(games) if game["unread"]}
     in_category = ((pl.col("category") == name).alias(f"category:{name}") for name in sorted(categories))
-    return Judgements(verdicts.with_columns(in_category).drop("category", "unread"), judge, found, unread)
+    return Judgements(verdicts.with_columns(in_category).drop("category", "unread"), judge, baseline_model, unread)
 
 
 def parsed(judgements: Judgements) -> list[ParsedJudgements]:
@@ -108,11 +108,11 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 
 def _baselines(lines: list[dict[str, Any]], files: list[Path]) -> set[str]:
     """The baseline by the folders' names, or else the model that was compared with itself; empty if neither tells."""
-    told = {file.parent.name.partition(_REFERENCE)[2] for file in files if _REFERENCE in file.parent.name}
-    if not told:
+    baselines = {file.parent.name.partition(_REFERENCE)[2] for file in files if _REFERENCE in file.parent.name}
+    if not baselines:
         same = [(line["model"], _same_answers(line["games"][0])) for line in lines]
-        told = {model for model, _ in same} - {model for model, equal in same if not equal}
-    return told
+        baselines = {model for model, _ in same} - {model for model, equal in same if not equal}
+    return baselines
 
 
 def _same_answers(game: Any) -> bool:
@@ -148,8 +148,8 @@ def _games(line: dict[str, Any], baseline: str) -> Iterator[dict[str, Any]]:
 def _read(game: dict[str, Any], at: str) -> dict[str, str | None]:
     """kind, label, stored score and `unread` of one game; without a text only the stored label, which must be known."""
     score = game.get("score")
-    known = labelled(score) if isinstance(score, str) else None
-    stored = known.value if known else None
+    stored_label = labelled(score) if isinstance(score, str) else None
+    stored = stored_label.value if stored_label else None
     key = next((name for name in _TEXT if name in game), None)
     if key is None:
         if score is not None and stored is None:
