@@ -76,6 +76,7 @@ def draw(
 
 def by_topic(prompts: pl.DataFrame, column: str = "document_id") -> dict[int, list[str]]:
     """Topic -> ids of its documents."""
+    # One row is one topic with all its ids; sorted, because groups come in any order.
     return {topic: list(ids) for topic, ids in prompts.group_by("topic").agg(column).sort("topic").iter_rows()}
 
 
@@ -100,6 +101,7 @@ def hidden_items(
     """
     drawn = _split(hideable, secret, bench, epoch)
     topic = dict(hideable.select("asked_id", "topic").iter_rows())
+    # One row is one reserved prompt, however many kept conversations have it, with its first month.
     reserved_prompts = kept.select(document_id="asked_id").unique().join(secret, on="document_id").sort("document_id")
     return [
         HiddenItem(

@@ -228,6 +228,7 @@ def _bands(jaccard_min: float) -> int:
 
 def _padded(texts: pl.Series) -> pl.Series:
     """The texts in lower case without punctuation, padded with spaces; empty if nothing is left."""
+    # One element is one text, its words between single blanks, because only words are compared.
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
     spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
     return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}")

@@ -111,6 +111,7 @@ def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
 
 def _plain(messages: str) -> pl.Expr:
     """All messages as one text, without case, runs of blanks and closing punctuation."""
+    # One element is one message; case and runs of blanks must not tell two messages apart.
     spaced_message = pl.element().str.normalize("NFC").str.to_lowercase().str.replace_all(r"\s+", " ")
     plain_message = spaced_message.str.replace(r"(.)[ .?!…。？！]+$", "$1").str.strip_chars()
     return pl.col(messages).list.eval(plain_message).list.join("\0")

@@ -98,6 +98,7 @@ def visit_battles(verdicts: pl.DataFrame) -> pl.DataFrame:
         )
         .filter(orders=2)
     )
+    # One value is one battle: who won more of its two orders; a tie where neither did.
     winner = pl.when(pl.col("balance") > 0).then(pl.lit("model_a")).when(pl.col("balance") < 0).then(pl.lit("model_b"))
     return both.select(
         *_OF_PAIR, "in_order", "turned", winner=winner.otherwise(pl.lit("tie")),

@@ -95,6 +95,7 @@ def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 def _common_tags(tags: pl.Series) -> tuple[str, ...]:
     """Tags of at least half of the documents, the most frequent first."""
+    # One row is one tag, and how many of the documents have it.
     counted = (
         pl.DataFrame({"tag": tags.explode().drop_nulls()})
         .group_by("tag")
@@ -173,6 +174,7 @@ def names_that_stay(store: Store, fit: Fit, kept: pl.Series, evidence: Sequence[
     past = fit_in_use(store)
     if past is None or past.model != fit.about.model:
         return {}
+    # One row is one topic with its name; the table has a row a document, and outliers are no topic.
     named = store.read("topics", ["topic", "name"]).unique().filter(pl.col("topic") >= 0).sort("topic")
     lost = set(fit.table.filter(~pl.col("document_id").is_in(kept.implode()))["topic"])
     stay = {}
@@ -220,6 +222,7 @@ def topic_tree(vectors: Vectors, labels: ClusterLabels) -> pl.DataFrame:
 def impersonal_prompts(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.Series:
     """Users' messages of each document without the personal data found in them; unsearched messages are left out."""
     turn = pl.col("turns").struct
+    # One row is one message of a user, with the number of its document.
     messages = (
         documents.with_row_index("row").select("row", "turns").explode("turns").filter(turn.field("role") == "user")
     )

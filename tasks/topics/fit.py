@@ -366,6 +366,7 @@ def topic_changes(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     method). Outliers (-1) are never mapped.
     """
     after = new.select("document_id", new_topic="topic")
+    # One row is an old and a new topic that share documents, and how many.
     pairs = (
         old.select("document_id", old_topic="topic")
         .join(after, on="document_id")

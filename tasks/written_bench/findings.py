@@ -138,6 +138,7 @@ def majorities(checks: pl.DataFrame) -> pl.DataFrame:
         **{name.value: count for name, count in faults.items()},
     )
     caption, reference = pl.col(Fault.CAPTION.value), pl.col(Fault.REFERENCE.value)
+    # One value is one item: the fault that more of its raters name; null where as many name either.
     stated = pl.when(caption > reference).then(pl.lit("caption")).when(reference > caption).then(pl.lit("reference"))
     fault = pl.when(~pl.col("correct")).then(stated.otherwise(pl.lit("unstated")))
     return counted.select("item_id", "correct", "harmful", fault=fault).sort("item_id")

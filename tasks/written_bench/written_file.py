@@ -170,6 +170,7 @@ def _strings(column: pl.Series) -> Iterator[pl.Series]:
         yield from _strings(column.explode())
     elif isinstance(column.dtype, pl.Struct):
         if {"role", "content"} <= {*column.struct.fields}:
+            # One element is one message that is not a user's: what users asked is public.
             column = column.struct.unnest().filter(pl.col("role") != "user").select("content").to_struct()
         for name in column.struct.fields:
             yield from _strings(column.struct.field(name))

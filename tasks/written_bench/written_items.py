@@ -115,6 +115,7 @@ def item_members(store: Store, bench: str) -> pl.DataFrame:
     placed = every.join(forms, on="item_id", how="left", maintain_order="left")
     hidden = placed.filter(split=Split.HIDDEN.value)["document_id"].drop_nulls()
     in_hidden_split = pl.col("document_id").is_in(hidden.implode()).fill_null(False)
+    # One value is one item: hidden where its document is hidden in any benchmark, else its own split.
     split = pl.when(in_hidden_split).then(pl.lit(Split.HIDDEN.value)).otherwise("split").alias("split")
     return placed.with_columns(split).filter(bench=bench).select(_MEMBER)
 

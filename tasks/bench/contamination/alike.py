@@ -22,6 +22,7 @@ COSINE = 0.9
 ALIKE_PAIRS_AT_ONCE = 4_096
 _ALIKE = {"document_id": pl.String, "other_id": pl.String}
 _ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
+# One value is one conversation: the messages of its user as one text, because a prompt is all of them.
 _PROMPT = pl.col("turns").list.eval(_ASKED).list.join("\n\n").alias("prompt")
 
 

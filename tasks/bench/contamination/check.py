@@ -194,6 +194,7 @@ def questions_of_release(folder: Path) -> pl.DataFrame:
         raise BadInput(f"{str(folder)!r} is not a release with a benchmark: it has no bench/data/train-*.parquet")
     content = pl.element().struct.field("content")
     return pl.concat(
+        # One row is one question: its messages as one text, and its first image without the ending of its file name.
         group.select(
             "question_id",
             split=pl.lit("public"),

@@ -83,6 +83,7 @@ def _short(messages: pl.DataFrame, spelled: pl.DataFrame) -> pl.DataFrame:
         if questions.is_empty():
             continue
         framed = pl.format(" {} ", "words")
+        # One row is one message, its words between blanks, so that only whole words of it match.
         texts = joined_words(of_benchmark["messages"]).rename("words").to_frame().select(framed).to_series()
         patterns = questions.select(framed).to_series()
         framed_held = texts.str.extract_many(patterns.implode(), overlapping=True)

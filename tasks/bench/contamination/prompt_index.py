@@ -178,6 +178,7 @@ def _runs(listed: pl.Series) -> pl.DataFrame:
     """
     lengths = listed.list.len().to_numpy()
     rows = np.flatnonzero(lengths >= DISTINCTIVE_WORDS)
+    # One element is the hash of one word of a text that is long enough; runs are mixed from these.
     flat = listed.gather(rows).explode().hash(seed=0).to_numpy()
     owner = np.repeat(rows, lengths[rows]).astype(np.uint32)
     count = max(0, len(flat) - RUN_WORDS + 1)

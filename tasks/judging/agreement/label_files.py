@@ -81,6 +81,7 @@ def labels_of(name: str, rows: pl.DataFrame, where: str) -> Labels:
     """Labels from `rows` (item, rater, label), which `where` names in errors."""
     _check_once(rows, where)
     stripped_rows = rows.with_columns(pl.col("label").cast(pl.String).str.strip_chars())
+    # One row is one label of a rater; a word for no verdict is none, in whatever case.
     labelled_rows = stripped_rows.filter(~pl.col("label").fill_null("").str.to_lowercase().is_in(_NAMES["no_verdict"]))
     if labelled_rows.is_empty():
         raise BadInput(f"{where} holds no label; fill its column in")

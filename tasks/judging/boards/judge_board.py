@@ -214,6 +214,7 @@ def _counting(outcome_rows: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     if method.orders is not Orders.AGREE:
         return outcome_rows
     outcome = pl.col("outcome")
+    # One value is one prompt and model: the outcome nearer to zero where both have one sign, else a tie.
     weaker = pl.when(outcome.min() > 0).then(outcome.min()).when(outcome.max() < 0).then(outcome.max()).otherwise(0)
     merged = outcome_rows.group_by("question_id", "model", maintain_order=True).agg(
         shown=pl.len(), outcome=pl.when(outcome.count() == 2).then(weaker)

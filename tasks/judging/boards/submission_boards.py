@@ -161,6 +161,7 @@ def captions_compared(store: Store, bench: str, judge_version: str | None) -> li
     turned = wins.select(pl.col("model_b").alias("model"), "same", pl.col("winner", "winner_generic") * -1 + 1)
     player_rows = pl.concat([wins.select(pl.col("model_a").alias("model"), "same", "winner", "winner_generic"), turned])
     shares = pl.len().alias("battles"), pl.col("same").mean(), pl.col("winner", "winner_generic").mean()
+    # One row is one player: its battles, and its shares of equal outcomes and of wins with either captions.
     players = player_rows.group_by("model").agg(*shares).sort("model").to_dicts()
     everything = {"model": None, **wins.select(*shares).to_dicts()[0], "winner": None, "winner_generic": None}
     return [
