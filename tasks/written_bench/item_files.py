@@ -7,9 +7,11 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -147,14 +149,21 @@ def read_items(path: Path, families: Families) -> list[FileItem]:
             f"items {path.name!r} lacks {', '.join(lacking)}; its columns are {', '.join(map(str, rows[0]))[:200]}"
         )
     items = [_item(row, columns, families) for row in rows]
-    # give every item a key of its own; a second row with the id of another one is a problem
-    seen = dict[str, int]()
+    # Every item gets a key of its own; a second row with the id of another one is a problem. An id and its number never
+    # make the id of a third row.
+    ids = {item.key for item in items if item.key}
+    repeats = Counter[str]()
     for item in items:
-        file_key = item.key
-        key = file_key or json.dumps([item.family, item.instruction, item.images])
-        seen[key] = seen.get(key, 0) + 1
-        item.key = key if seen[key] == 1 else f"{key} {seen[key]}"
-        if file_key and seen[key] > 1:
+        written_id = item.key
+        key = written_id or json.dumps([item.family, item.instruction, item.images])
+        repeats[key] += 1
+        if repeats[key] == 1:
+            item.key = key
+            continue
+        names = (f"{key} {number}" for number in count(repeats[key]))
+        item.key = next(name for name in names if name not in ids)
+        repeats[key] = int(item.key.rpartition(" ")[2])
+        if written_id:
             item.problem = "an id that an earlier item has"
     return items
 

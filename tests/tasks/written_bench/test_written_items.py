@@ -42,6 +42,20 @@ def _store(folder, **tables):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("ids", [["a", "a", "a 2"], ["a 2", "a", "a"], ["a", "a", "a 2", "a 3", "a"], ["", "", "", ""]])
+def test_rows_of_one_id_take_the_key_of_no_other_row(tmp_path, ids):
+    rows = [
+        {"id": key, "instruction_category": "counting", "instruction": "How many?", "image": "a.png"} for key in ids
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    items = read_items(path, load_families(SHIPPED_FAMILIES))
+    keys = [item.key for item in items]
+    assert len(set(keys)) == len(ids), keys
+    earliest = [bool(key) and key not in ids[:place] for place, key in enumerate(ids)]
+    assert [item.key == key for item, key in zip(items, ids, strict=True)] == earliest
+
+
 def test_only_kept_items_with_current_captions_and_references_are_given(tmp_path):
     captions = [
         caption(PAIR, "before", 0), caption(PAIR, "after", 1), caption(PAIR, "a draft", 1, later=9, **MODEL),
