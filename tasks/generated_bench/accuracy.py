@@ -45,7 +45,7 @@ def mark(items: Sequence[GeneratedItem], answers: pl.DataFrame, versions: Collec
     Raises BadInput when a model has answers of several versions and `versions` does not name one of them.
     """
     by_id = {item.item_id: item for item in items}
-    found: dict[str, Marked] = {}
+    marked: dict[str, Marked] = {}
     counted = answers.filter(pl.col("state") != AnswerState.FAILED.value, pl.col("question_id").is_in(list(by_id)))
     for (model,), rows in counted.sort("model").partition_by("model", as_dict=True, maintain_order=True).items():
         chosen = counted_version(str(model), rows["version"], versions)
@@ -54,8 +54,8 @@ def mark(items: Sequence[GeneratedItem], answers: pl.DataFrame, versions: Collec
             for row in rows.filter(version=chosen).iter_rows(named=True)
         }
         right = {item_id: letter == by_id[item_id].key for item_id, letter in letters.items()}
-        found[str(model)] = Marked(chosen, right, {i for i, letter in letters.items() if letter is None})
-    return found
+        marked[str(model)] = Marked(chosen, right, {i for i, letter in letters.items() if letter is None})
+    return marked
 
 
 def letter_of(text: str, options: int) -> str | None:
@@ -63,22 +63,23 @@ def letter_of(text: str, options: int) -> str | None:
 
     Of several letters in brackets the one after the word answer counts. Only capital letters are read: a is an article.
     """
-    found = set(_BRACKETED.findall(text))
-    if len(found) > 1:
-        found = set(_SAID_BRACKETED.findall(text))
-    elif not found:
+    letters = set(_BRACKETED.findall(text))
+    if len(letters) > 1:
+        letters = set(_SAID_BRACKETED.findall(text))
+    elif not letters:
         alone = _ALONE.fullmatch(text[:40]) if len(text) <= 40 else None
-        found = {alone[1]} if alone else set(_SAID.findall(text))
-    return next(iter(found)) if len(found) == 1 and found <= set(CHOICE_LETTERS[:options]) else None
+        letters = {alone[1]} if alone else set(_SAID.findall(text))
+    return next(iter(letters)) if len(letters) == 1 and letters <= set(CHOICE_LETTERS[:options]) else None
 
 
 def counted_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
     """The version of a model's answers that counts. Raises BadInput for several of which `versions` names not one."""
-    known = sorted(set(found))
-    chosen = [version for version in known if version in versions] if len(known) > 1 else known
+    all_versions = sorted(set(found))
+    chosen = [version for version in all_versions if version in versions] if len(all_versions) > 1 else all_versions
     if len(chosen) != 1:
         raise BadInput(
-            f"model {model!r} has answers of {len(known)} versions ({', '.join(known)}); give one as --answer-version"
+            f"model {model!r} has answers of {len(all_versions)} versions ({', '.join(all_versions)}); give one as "
+            "--answer-version"
         )
     return chosen[0]
 
@@ -90,13 +91,15 @@ def accuracy_rows(
     rows = []
     for name, of_slice in sliced(items, slices):
         ids = {item.item_id for item in of_slice}
-        covering = [each for each in marked.values() if len(ids & each.right.keys()) >= ANSWERED_SHARE_MIN * len(ids)]
-        common = ids.intersection(*(each.right.keys() for each in covering)) if covering else ids
-        found = [_row(name, model, each, ids, common, author) for model, each in marked.items()]
+        covering = [
+            marks for marks in marked.values() if len(ids & marks.right.keys()) >= ANSWERED_SHARE_MIN * len(ids)
+        ]
+        common = ids.intersection(*(marks.right.keys() for marks in covering)) if covering else ids
+        slice_rows = [_row(name, model, marks, ids, common, author) for model, marks in marked.items()]
         # ranks among the models that answered enough
-        counted = [row for row in found if "low_coverage" not in row.flags and row.accuracy is not None]
-        better = {row.model: sum((each.accuracy or 0) > (row.accuracy or 0) for each in counted) for row in counted}
-        ranked = [r.model_copy(update={"rank": 1 + better[r.model]}) if r.model in better else r for r in found]
+        counted = [row for row in slice_rows if "low_coverage" not in row.flags and row.accuracy is not None]
+        better = {row.model: sum((rival.accuracy or 0) > (row.accuracy or 0) for rival in counted) for row in counted}
+        ranked = [r.model_copy(update={"rank": 1 + better[r.model]}) if r.model in better else r for r in slice_rows]
         rows += sorted(ranked, key=lambda row: place_on_board(row.flags, row.rank, row.accuracy, row.model))
     return rows
 
@@ -119,25 +122,25 @@ def interval(right: int, of: int) -> tuple[float | None, float | None, float | N
 
     if not of:
         return None, None, None
-    found = binomtest(right, of).proportion_ci(method="wilson")
-    return right / of, float(found.low), float(found.high)
+    bounds = binomtest(right, of).proportion_ci(method="wilson")
+    return right / of, float(bounds.low), float(bounds.high)
 
 
-def _row(name: str, model: str, each: Marked, ids: set[str], common: set[str], author: str) -> AccuracyRow:
-    answered = ids & each.right.keys()
+def _row(name: str, model: str, marks: Marked, ids: set[str], common: set[str], author: str) -> AccuracyRow:
+    answered = ids & marks.right.keys()
     counted = common & answered
-    right = sum(each.right[item_id] for item_id in counted)
+    right = sum(marks.right[item_id] for item_id in counted)
     share, low, high = interval(right, len(counted))
     coverage = len(answered) / len(ids)
     flags = [
         *["low_coverage"] * (coverage < ANSWERED_SHARE_MIN),
         *["few_items"] * (len(counted) < ITEMS_MIN),
-        *["wrote_items"] * wrote(each.version, author),
-        *["stand_in"] * each.version.startswith("embedded-"),
+        *["wrote_items"] * wrote(marks.version, author),
+        *["stand_in"] * marks.version.startswith("embedded-"),
     ]
     return AccuracyRow(
         slice=name, model=model, items=len(counted), right=right, accuracy=share, ci95_low=low, ci95_high=high,
-        rank=None, unreadable=len(counted & set(each.unreadable)), answered=len(answered), of=len(ids),
+        rank=None, unreadable=len(counted & set(marks.unreadable)), answered=len(answered), of=len(ids),
         coverage=coverage, flags=flags,
     )  # fmt: skip
 
@@ -156,13 +159,13 @@ def levels_that_do_not_fall(rows: Iterable[AccuracyRow]) -> list[str]:
     for row in rows:
         if row.slice.startswith("level:") and row.accuracy is not None:
             by_model.setdefault(row.model, []).append(row)
-    found = []
+    lines = []
     for model, of_model in by_model.items():
         for easier, harder in pairwise(of_model):
             if (harder.accuracy or 0) >= (easier.accuracy or 0):
                 steps = f"{easier.slice[6:]} {easier.accuracy:.3f}, {harder.slice[6:]} {harder.accuracy:.3f}"
-                found.append(f"{model}: accuracy does not fall: {steps}")
-    return found
+                lines.append(f"{model}: accuracy does not fall: {steps}")
+    return lines
 
 
 def rank_table(rows: Iterable[AccuracyRow]) -> list[dict[str, object]]:

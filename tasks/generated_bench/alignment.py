@@ -22,29 +22,29 @@ def align(
     viewer: Viewer, description: GeneratedDescription, drawn: GeneratedImage, image: tuple[str, bytes]
 ) -> Alignment | Failed:
     """The score of one image. A viewer that fails one question fails the image: no question counts as wrong for it."""
-    said: list[str] = []
+    viewer_answers: list[str] = []
     for check in description.checks:
         answer = viewer.look(image, check.question, check.choices)
         if isinstance(answer, Failed):
             return answer
-        said.append(answer)
-    if not said or drawn.image_id is None:
+        viewer_answers.append(answer)
+    if not viewer_answers or drawn.image_id is None:
         return Failed("no_check_questions")
-    answers = check_answers(description.checks, said)
+    answers = check_answers(description.checks, viewer_answers)
     return Alignment(
         description_id=description.description_id, image_id=drawn.image_id, attempt=drawn.attempt,
-        score=sum(each.right for each in answers) / len(answers), answers=answers, version=viewer.version,
+        score=sum(checked.right for checked in answers) / len(answers), answers=answers, version=viewer.version,
     )  # fmt: skip
 
 
 def check_answers(checks: Sequence[CheckQuestion], said: Sequence[str]) -> list[CheckAnswer]:
     """Each answer compared with the expected one. Where the question it depends on is wrong, it is wrong, too."""
-    found: list[CheckAnswer] = []
+    compared: list[CheckAnswer] = []
     for check, answer in zip(checks, said, strict=True):
-        right = same(answer, check.answer) and (check.parent is None or found[check.parent].right)
+        right = same(answer, check.answer) and (check.parent is None or compared[check.parent].right)
         about = check.model_dump(include={"question", "element", "type"})
-        found.append(CheckAnswer(**about, expected=check.answer, said=answer[:200], right=right))
-    return found
+        compared.append(CheckAnswer(**about, expected=check.answer, said=answer[:200], right=right))
+    return compared
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class FailedElement:
 
 def failed_elements(checks: Sequence[CheckQuestion], answers: Sequence[CheckAnswer]) -> list[FailedElement]:
     """Every element that the image does not show as described, once, in order."""
-    found: dict[str, FailedElement] = {}
+    by_element: dict[str, FailedElement] = {}
     for place, (check, answer) in enumerate(zip(checks, answers, strict=True)):
         if not answer.right:
             # the question about the thing that this one depends on; a thing depends on none but itself
             while checks[place].type not in THINGS and (parent := checks[place].parent) is not None:
                 place = parent
-            found.setdefault(
+            by_element.setdefault(
                 check.element, FailedElement(check.element, check.type, checks[place].element, check.answer)
             )
-    return list(found.values())
+    return list(by_element.values())

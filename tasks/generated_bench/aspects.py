@@ -50,21 +50,21 @@ def check_author(author: Author, wanted: GenerateSettings) -> None:
 
 def write_aspects(author: Author, bench: GeneratedBench, capability: Capability) -> list[GeneratedAspect] | Failed:
     """`general` x `fine` aspects, no two alike. Raises BadInput when the author only repeats itself."""
-    found: list[WrittenAspect] = []
+    aspects: list[WrittenAspect] = []
     for _ in range(ASPECT_ROUNDS):
-        known = tuple((each.general, each.name) for each in found)
+        written_names = tuple((aspect.general, aspect.name) for aspect in aspects)
         of_bench = {name: levels()[name] for name in bench.levels}
-        reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, known, of_bench))
+        reply = author.aspects(AspectsWanted(capability, bench.general, bench.fine, written_names, of_bench))
         if isinstance(reply, Failed):
             return reply
-        found = fitting([*found, *reply.aspects], bench.general, bench.fine)
-        if len(found) == bench.general * bench.fine:
+        aspects = fitting([*aspects, *reply.aspects], bench.general, bench.fine)
+        if len(aspects) == bench.general * bench.fine:
             return [
-                GeneratedAspect(bench=bench.bench, aspect=number, version=author.version, **each.model_dump())
-                for number, each in enumerate(found)
+                GeneratedAspect(bench=bench.bench, aspect=number, version=author.version, **aspect.model_dump())
+                for number, aspect in enumerate(aspects)
             ]
     raise BadInput(
-        f"author {author.version} gave {len(found)} different aspects of {bench.general * bench.fine} in "
+        f"author {author.version} gave {len(aspects)} different aspects of {bench.general * bench.fine} in "
         f"{ASPECT_ROUNDS} rounds; ask for fewer than --set generate.general={bench.general} and "
         f"generate.fine={bench.fine}, or choose another author"
     )
@@ -74,12 +74,12 @@ def fitting(aspects: Iterable[WrittenAspect], general: int, fine: int) -> list[W
     """At most `fine` aspects of the first `general` general ones, grouped by these, without near repeats."""
     groups: dict[str, list[WrittenAspect]] = {}
     names: list[str] = []
-    for each in aspects:
-        if not each.name.strip() or not each.general.strip() or repeats(each.name, names):
+    for aspect in aspects:
+        if not aspect.name.strip() or not aspect.general.strip() or repeats(aspect.name, names):
             continue
-        if each.general not in groups and (len(groups) == general or repeats(each.general, groups)):
+        if aspect.general not in groups and (len(groups) == general or repeats(aspect.general, groups)):
             continue
-        if len(groups.setdefault(each.general, [])) < fine:
-            groups[each.general].append(each)
-            names.append(each.name)
-    return [each for group in groups.values() for each in group]
+        if len(groups.setdefault(aspect.general, [])) < fine:
+            groups[aspect.general].append(aspect)
+            names.append(aspect.name)
+    return [aspect for group in groups.values() for aspect in group]

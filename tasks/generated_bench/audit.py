@@ -51,7 +51,9 @@ def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> AskedAga
 def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, GeneratedDescription]]:
     """(kept items, description id -> description). Raises BadInput as `kept_items` does."""
     progress = read_bench(store, bench).progress
-    return kept_items(store, bench).items, {each.description.description_id: each.description for each in progress}
+    return kept_items(store, bench).items, {
+        item_progress.description.description_id: item_progress.description for item_progress in progress
+    }
 
 
 def unasked(
@@ -59,11 +61,11 @@ def unasked(
     modes: Collection[AuditMode],
 ) -> list[AskedAgain]:  # fmt: skip
     """Items that a model has not answered yet in these modes."""
-    known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
+    answered = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
     return [
         asked_as(item, mode, descriptions[item.description_id].description)
         for item, mode in product(items, sorted(modes))
-        if (item.item_id, asked.name, mode, asked.version) not in known
+        if (item.item_id, asked.name, mode, asked.version) not in answered
     ]
 
 
@@ -80,14 +82,14 @@ def estimate_audit(
 ) -> list[Estimate]:
     """One row for each model that is not embedded and lacks answers. Raises BadInput without kept items."""
     of_bench = audited(store, bench)
-    images, found = StoredImages(store, "images", "redacted_images"), list[Estimate]()
-    for asked in models:
-        wanted = unasked(store, *of_bench, asked, modes) if asked.vendor != "embedded" else []
-        if wanted:
-            texts = [(f"{asked.system}\n{again.prompt}", shown_images(images, again)) for again in wanted]
+    images, estimates = StoredImages(store, "images", "redacted_images"), list[Estimate]()
+    for model in models:
+        unanswered = unasked(store, *of_bench, model, modes) if model.vendor != "embedded" else []
+        if unanswered:
+            texts = [(f"{model.system}\n{again.prompt}", shown_images(images, again)) for again in unanswered]
             # audits have no batch
-            found += chat_cost(asked, f"audit of {asked.name}", texts, AUDIT_ANSWER_TOKENS, prices, count)[:1]
-    return found
+            estimates += chat_cost(model, f"audit of {model.name}", texts, AUDIT_ANSWER_TOKENS, prices, count)[:1]
+    return estimates
 
 
 def ask_in_modes(
@@ -98,22 +100,22 @@ def ask_in_modes(
     Raises BadInput without kept items.
     """
     of_bench, images = audited(store, bench), StoredImages(store, "images", "redacted_images")
-    connections = [chat_model(asked) for asked in models]  # all, before the first call
-    for asked, model in zip(models, connections, strict=True):
-        wanted = unasked(store, *of_bench, asked, modes)
-        ask = partial(_ask, model, asked, images)
-        answers = ask_each(f"audit of {asked.name}", ask, wanted, model.calls_at_once)
-        store_results(store, "audit_answers", answers, asked.name, work, lambda answer: answer.mode)
+    connections = [chat_model(asked_model) for asked_model in models]  # all, before the first call
+    for asked_model, model in zip(models, connections, strict=True):
+        unanswered = unasked(store, *of_bench, asked_model, modes)
+        ask = partial(_ask, model, asked_model, images)
+        answers = ask_each(f"audit of {asked_model.name}", ask, unanswered, model.calls_at_once)
+        store_results(store, "audit_answers", answers, asked_model.name, work, lambda answer: answer.mode)
 
 
-def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: AskedAgain) -> AuditAnswer | Failed:
+def _ask(model: ChatModel, asked_model: AskedModel, images: StoredImages, again: AskedAgain) -> AuditAnswer | Failed:
     item = again.item
     message = ChatMessage("user", again.prompt, shown_images(images, again))
-    reply = model.chat([message], f"{asked.name} {item.item_id} {again.mode}")
+    reply = model.chat([message], f"{asked_model.name} {item.item_id} {again.mode}")
     if isinstance(reply, Failed):
         return reply
     letter = letter_of(reply.text, len(item.options))
-    about = {"item_id": item.item_id, "model": asked.name, "mode": again.mode, "key": again.key}
+    about = {"item_id": item.item_id, "model": asked_model.name, "mode": again.mode, "key": again.key}
     return AuditAnswer(**about, letter=letter, text=reply.text, version=model.version)
 
 
@@ -129,13 +131,14 @@ def audit_rows(
     are compared with ordinary answers of the same version alone.
     """
     right, counted = _right(answers, {item.item_id for item in items}, versions)
-    usual = {model: each for model, each in marked.items() if each.version == counted.get(model)}
+    usual = {model: marks for model, marks in marked.items() if marks.version == counted.get(model)}
     rows = []
     for level in ("", *dict.fromkeys(item.level for item in items)):
         ids = {item.item_id for item in items if level in ("", item.level)}
-        of_mode = {key: {i: r for i, r in found.items() if i in ids} for key, found in right.items()}
-        for (model, mode), found in sorted(of_mode.items()):
-            rows += _of_model(model, mode, level or "all", found, usual.get(model))
+        # (model, mode) -> item of the level -> whether it was answered right
+        of_mode = {key: {i: r for i, r in right_by_item.items() if i in ids} for key, right_by_item in right.items()}
+        for (model, mode), right_by_item in sorted(of_mode.items()):
+            rows += _of_model(model, mode, level or "all", right_by_item, usual.get(model))
         rows += _spread(level or "all", of_mode)
         rows.append(
             _figure("leaked_items", "", level or "all", len(ids & set(leaked)), len(ids), "every model gets them blind")
@@ -149,28 +152,30 @@ def _right(
 ) -> tuple[dict[tuple[str, AuditMode], dict[str, bool]], dict[str, str]]:
     """((model, mode) -> item -> whether it was answered right, model -> the version that counts)."""
     by_model: dict[str, list[AuditAnswer]] = {}
-    for each in answers:
-        if each.item_id in ids:
-            by_model.setdefault(each.model, []).append(each)
-    counted = {model: counted_version(model, (a.version for a in of), versions) for model, of in by_model.items()}
+    for answer in answers:
+        if answer.item_id in ids:
+            by_model.setdefault(answer.model, []).append(answer)
+    counted = {model: counted_version(model, (a.version for a in group), versions) for model, group in by_model.items()}
     right: dict[tuple[str, AuditMode], dict[str, bool]] = {}
-    for each in (each for of in by_model.values() for each in of if each.version == counted[each.model]):
-        right.setdefault((each.model, each.mode), {})[each.item_id] = each.letter == each.key
+    for answer in (
+        answer for group in by_model.values() for answer in group if answer.version == counted[answer.model]
+    ):
+        right.setdefault((answer.model, answer.mode), {})[answer.item_id] = answer.letter == answer.key
     return right, counted
 
 
 def _of_model(
-    model: str, mode: AuditMode, level: str, found: Mapping[str, bool], usual: Marked | None
+    model: str, mode: AuditMode, level: str, right_by_item: Mapping[str, bool], usual: Marked | None
 ) -> list[AuditRow]:
     """Accuracy in the mode; for moved keys also how far it is from the usual one, as a difference and as a ratio."""
-    share = sum(found.values()) / len(found) if found else None
-    rows = [_figure(f"{mode}_accuracy", model, level, share, len(found), "share of right answers")]
+    share = sum(right_by_item.values()) / len(right_by_item) if right_by_item else None
+    rows = [_figure(f"{mode}_accuracy", model, level, share, len(right_by_item), "share of right answers")]
     if mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
         return rows
-    both = [i for i in found if usual and i in usual.right]
+    both = [i for i in right_by_item if usual and i in usual.right]
     if not both or usual is None:
         return rows
-    moved, before = (sum(answers[i] for i in both) / len(both) for answers in (found, usual.right))
+    moved, before = (sum(answers[i] for i in both) / len(both) for answers in (right_by_item, usual.right))
     rows.append(_figure(f"{mode}_deviation_difference", model, level, moved - before, len(both), "moved - usual"))
     ratio = (moved - before) / before if before else None
     rows.append(_figure(f"{mode}_deviation_ratio", model, level, ratio, len(both), "(moved - usual) / usual"))
@@ -179,12 +184,14 @@ def _of_model(
 
 def _spread(level: str, of_mode: Mapping[tuple[str, AuditMode], Mapping[str, bool]]) -> list[AuditRow]:
     """Largest less smallest accuracy over models given the description: small when the author favours none."""
-    found = {model: answers for (model, mode), answers in of_mode.items() if mode is AuditMode.DESCRIBED}
-    common = set.intersection(*map(set, found.values())) if found else set()
-    if len(found) < 2 or not common:
+    by_model = {model: answers for (model, mode), answers in of_mode.items() if mode is AuditMode.DESCRIBED}
+    common = set.intersection(*map(set, by_model.values())) if by_model else set()
+    if len(by_model) < 2 or not common:
         return []
-    shares = [sum(answers[i] for i in common) / len(common) for answers in found.values()]
-    return [_figure("described_spread", "", level, max(shares) - min(shares), len(common), f"over {len(found)} models")]
+    shares = [sum(answers[i] for i in common) / len(common) for answers in by_model.values()]
+    return [
+        _figure("described_spread", "", level, max(shares) - min(shares), len(common), f"over {len(by_model)} models")
+    ]
 
 
 def _figure(measure: str, model: str, level: str, value: float | None, items: int, note: str) -> AuditRow:

@@ -88,8 +88,8 @@ class ItemProgress:
 
     def ended(self, outcome: Outcome, reason: str = "") -> GeneratedOutcome:
         """The end of it."""
-        score, of = self.last.score if self.last else None, self.description.model_dump(include=_OF_DESCRIPTION)
-        return GeneratedOutcome(**of, outcome=outcome, reason=reason, images=len(self.images), score=score)
+        score, ids = self.last.score if self.last else None, self.description.model_dump(include=_OF_DESCRIPTION)
+        return GeneratedOutcome(**ids, outcome=outcome, reason=reason, images=len(self.images), score=score)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class BenchState:
     @property
     def embedded(self) -> list[str]:
         """Makers of the benchmark that were embedded stand-ins."""
-        return [each.partition("=")[0] for each in self.bench.providers if each.endswith("=embedded")]
+        return [provider.partition("=")[0] for provider in self.bench.providers if provider.endswith("=embedded")]
 
     @property
     def wanted(self) -> int:
@@ -121,8 +121,8 @@ class BenchState:
 
 def read_bench(store: Store, name: str) -> BenchState:
     """All rows stored for a benchmark. Raises BadInput when there is none of this name."""
-    found = _rows(store, "generated_benches", GeneratedBench, pl.col("bench") == name)
-    if not found:
+    benches = _rows(store, "generated_benches", GeneratedBench, pl.col("bench") == name)
+    if not benches:
         names = sorted(store.read("generated_benches", ["bench"])["bench"])
         raise BadInput(
             f"--bench {name!r}: store {store.root!r} has no benchmark of this name; "
@@ -130,22 +130,22 @@ def read_bench(store: Store, name: str) -> BenchState:
         )
     of_bench = pl.col("bench") == name
     descriptions = _rows(store, "generated_descriptions", GeneratedDescription, of_bench)
-    ids = pl.col("description_id").is_in([each.description_id for each in descriptions])
+    ids = pl.col("description_id").is_in([row.description_id for row in descriptions])
     images = _by_description(_rows(store, "generated_images", GeneratedImage, ids))
     alignments = _by_description(_rows(store, "alignments", Alignment, ids))
     questions = _by_description(_rows(store, "generated_questions", GeneratedQuestion, ids))
-    outcomes = {each.description_id: each for each in _rows(store, "generated_outcomes", GeneratedOutcome, of_bench)}
+    outcomes = {end.description_id: end for end in _rows(store, "generated_outcomes", GeneratedOutcome, of_bench)}
     aspects = _rows(store, "generated_aspects", GeneratedAspect, of_bench)
 
     def progress(description: GeneratedDescription) -> ItemProgress:
-        own = description.description_id
-        measured = {each.attempt: each for each in alignments.get(own, ())}
-        return ItemProgress(description, images.get(own, []), measured, questions.get(own, []), outcomes.get(own))
+        key = description.description_id
+        measured = {alignment.attempt: alignment for alignment in alignments.get(key, ())}
+        return ItemProgress(description, images.get(key, []), measured, questions.get(key, []), outcomes.get(key))
 
     return BenchState(
-        found[0],
-        {each.aspect: each for each in aspects},
-        [progress(each) for each in descriptions],
+        benches[0],
+        {aspect.aspect: aspect for aspect in aspects},
+        [progress(row) for row in descriptions],
         outcomes,
         _rows(store, "generated_items", GeneratedItem, of_bench),
     )
@@ -155,14 +155,14 @@ Owned = TypeVar("Owned", GeneratedImage, Alignment, GeneratedQuestion)
 
 
 def _by_description(rows: Iterable[Owned]) -> dict[str, list[Owned]]:
-    found: dict[str, list[Owned]] = {}
+    by_description: dict[str, list[Owned]] = {}
     for row in rows:
-        found.setdefault(row.description_id, []).append(row)
-    return found
+        by_description.setdefault(row.description_id, []).append(row)
+    return by_description
 
 
-def _rows(store: Store, table: str, row: type[AnyRow], wanted: pl.Expr) -> list[AnyRow]:
+def _rows(store: Store, table: str, row: type[AnyRow], condition: pl.Expr) -> list[AnyRow]:
     """The rows of a table, each once by its sort columns, in their order."""
     keys = list(TABLES[table].sort)
-    rows = store.read(table).filter(wanted).unique(keys, keep="first", maintain_order=True).sort(keys)
-    return [row.model_validate(each) for each in rows.to_dicts()]
+    rows = store.read(table).filter(condition).unique(keys, keep="first", maintain_order=True).sort(keys)
+    return [row.model_validate(stored_row) for stored_row in rows.to_dicts()]

@@ -86,8 +86,8 @@ class CellDescriptions:
         description_id = description_id_of(self._bench.bench, self._aspect.aspect, self._name, number)
         for attempt in range(DESCRIPTION_ATTEMPTS):
             seed = f"{self._bench.seed} {description_id} {attempt}"
-            wanted = DescriptionWanted(self._capability, self._aspect, self._name, self._level, kept_out, seed)
-            reply = author.describe(wanted)
+            request = DescriptionWanted(self._capability, self._aspect, self._name, self._level, kept_out, seed)
+            reply = author.describe(request)
             if isinstance(reply, Failed):
                 return reply
             if description_problem(reply, self._level, kept_out, self._texts):
@@ -95,16 +95,16 @@ class CellDescriptions:
             checks = author.checks(reply.description, self._level.checks)
             if isinstance(checks, Failed):
                 return checks
-            asked = sound_checks(checks.checks[: self._level.checks])
-            if not asked:
+            questions = sound_checks(checks.checks[: self._level.checks])
+            if not questions:
                 failed = Failed("no_check_questions")
                 continue
-            if not self._level.objects_min <= things_asked_about(asked) <= self._level.objects_max:
+            if not self._level.objects_min <= things_asked_about(questions) <= self._level.objects_max:
                 failed = Failed("description_rejected")
                 continue
             return GeneratedDescription(
                 description_id=description_id, bench=self._bench.bench, aspect=self._aspect.aspect, level=self._name,
-                number=number, **reply.model_dump(), kept_out=list(kept_out), checks=asked, version=author.version,
+                number=number, **reply.model_dump(), kept_out=list(kept_out), checks=questions, version=author.version,
             )  # fmt: skip
         return failed
 
@@ -129,10 +129,10 @@ def description_problem(
         return "a topic word that was to be kept out"
     if _NOT_THE_OBSERVERS.search(reply.description):
         return "left or right of somebody in the image"
-    if not level.relations and (found := _RELATION.search(reply.description)):
-        return f"{found[0]!r}, a relation between things"
-    if not level.light and (found := _LIGHT.search(reply.description)):
-        return f"{found[0]!r}, about light"
+    if not level.relations and (phrase_match := _RELATION.search(reply.description)):
+        return f"{phrase_match[0]!r}, a relation between things"
+    if not level.light and (phrase_match := _LIGHT.search(reply.description)):
+        return f"{phrase_match[0]!r}, about light"
     if any(words == words_of(text) for text in known):
         return "the same as an earlier one"
     return None
@@ -149,10 +149,10 @@ def sound_checks(checks: Sequence[CheckQuestion]) -> list[CheckQuestion]:
     The first wrong one ends the list, because later ones refer to places in it.
     """
     sound: list[CheckQuestion] = []
-    for place, each in enumerate(checks):
-        among = not each.choices or any(words_of(choice) == words_of(each.answer) for choice in each.choices)
-        parent = each.parent is None or 0 <= each.parent < place
-        if not (each.question.strip() and words_of(each.answer) and among and parent):
+    for place, check in enumerate(checks):
+        among = not check.choices or any(words_of(choice) == words_of(check.answer) for choice in check.choices)
+        parent = check.parent is None or 0 <= check.parent < place
+        if not (check.question.strip() and words_of(check.answer) and among and parent):
             break
-        sound.append(each)
+        sound.append(check)
     return sound

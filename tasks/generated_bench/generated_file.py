@@ -51,15 +51,15 @@ def _joined(store: Store, items: pl.DataFrame) -> pl.DataFrame:
     scores = store.read("alignments", ["description_id", "attempt", "score", "answers"])
     measured = images.join(scores, on=["description_id", "attempt"]).drop("attempt")
     measured = measured.unique(["description_id", "image_id"], keep="last", maintain_order=True)
-    found = items.join(benches, on="bench").join(descriptions, on="description_id")
-    return found.join(measured, on=["description_id", "image_id"], maintain_order="left")
+    described_items = items.join(benches, on="bench").join(descriptions, on="description_id")
+    return described_items.join(measured, on=["description_id", "image_id"], maintain_order="left")
 
 
 def _row(item: dict[str, object], forbidden: Collection[str]) -> ReleasedGenerated:
     capability = Capability.model_validate_json(str(item["capability"])).name
     providers, answers = item["providers"], item["answers"]
     assert isinstance(providers, list) and isinstance(answers, list)
-    made_by = dict(each.split("=", 1) for each in providers)
+    made_by = dict(provider.split("=", 1) for provider in providers)
     description = str(item["description"])
     return ReleasedGenerated(
         **{name: item[name] for name in ("bench", "general", "aspect", "level", "kind", "question", "options", "key")},
@@ -67,7 +67,7 @@ def _row(item: dict[str, object], forbidden: Collection[str]) -> ReleasedGenerat
         capability=capability,
         description=None if personal_data(description) & set(forbidden) else description,
         alignment=float(str(item["score"])),
-        failed_elements=list(dict.fromkeys(each["element"] for each in answers if not each["right"])),
+        failed_elements=list(dict.fromkeys(answer["element"] for answer in answers if not answer["right"])),
         **{name: made_by.get(name, EMBEDDED).partition(":")[0] for name in sorted(MAKERS)},  # no folder of weights
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ def section_of_item(store: Store, item_id: str) -> Iterator[ShownSection]:
         description_id, image_id = row["description_id"], row["image_id"]
         described = store.ask(_DESCRIPTIONS, description_id=description_id)
         aligned = store.ask(_ALIGNMENTS, description_id=description_id, image_id=image_id).to_dicts()
-        failed = [each["element"] for each in aligned[-1]["answers"] if not each["right"]] if aligned else []
+        failed = [answer["element"] for answer in aligned[-1]["answers"] if not answer["right"]] if aligned else []
         facts = [(name, row[column]) for name, column in _FACTS.items()]
         facts += [("Alignment", f"{aligned[-1]['score']:.2f}")] if aligned else []
         texts = [("Description", "what the image was to show", text) for text in described["description"]]

@@ -44,19 +44,24 @@ def make_items(
 ) -> list[GeneratedItem]:
     """The items in the order of aspects and levels."""
     levels = bench.levels.index
-    found = sorted(
-        accepted, key=lambda each: (levels(each.description.level), each.description.aspect, each.description.number)
+    ordered_items = sorted(
+        accepted,
+        key=lambda source: (levels(source.description.level), source.description.aspect, source.description.number),
     )
-    letters = even_letters(found)
+    letters = even_letters(ordered_items)
     items = []
-    for number, each in enumerate(found):
-        question, own, aspect = each.question, each.description.description_id, aspects[each.description.aspect]
-        options = arranged(question.options, letters[own], own)
+    for number, source in enumerate(ordered_items):
+        question, description_id, aspect = (
+            source.question,
+            source.description.description_id,
+            aspects[source.description.aspect],
+        )
+        options = arranged(question.options, letters[description_id], description_id)
         items.append(GeneratedItem(
-            item_id=combined_id("item", [own]), image_id=question.image_id, bench=bench.bench, description_id=own,
-            number=number, aspect=aspect.name, general=aspect.general, level=each.description.level,
-            kind=question.kind, question=question.question, options=options, key=letters[own],
-            prompt=prompt_of(question.question, options), name=each.name,
+            item_id=combined_id("item", [description_id]), image_id=question.image_id, bench=bench.bench,
+            description_id=description_id, number=number, aspect=aspect.name, general=aspect.general,
+            level=source.description.level, kind=question.kind, question=question.question, options=options,
+            key=letters[description_id], prompt=prompt_of(question.question, options), name=source.name,
         ))  # fmt: skip
     return items
 
@@ -68,13 +73,13 @@ def even_letters(accepted: Sequence[Accepted]) -> dict[str, str]:
     Descriptions are dealt to the letters in the order of a hash.
     """
     groups: dict[tuple[str, int], list[str]] = {}
-    for each in accepted:
-        key = (each.description.level, len(each.question.options))
-        groups.setdefault(key, []).append(each.description.description_id)
+    for source in accepted:
+        key = (source.description.level, len(source.question.options))
+        groups.setdefault(key, []).append(source.description.description_id)
     dealt: dict[str, str] = {}
     for (_, count), ids in groups.items():
-        ordered = sorted(ids, key=lambda each: combined_id("key", [each]))
-        dealt |= {each: CHOICE_LETTERS[place % count] for place, each in enumerate(ordered)}
+        ordered = sorted(ids, key=lambda description_id: combined_id("key", [description_id]))
+        dealt |= {description_id: CHOICE_LETTERS[place % count] for place, description_id in enumerate(ordered)}
     return dealt
 
 
@@ -93,11 +98,11 @@ def prompt_of(question: str, options: Sequence[str]) -> str:
 
 def key_counts(items: Iterable[GeneratedItem]) -> dict[str, dict[str, int]]:
     """Level -> letter -> how often it is right."""
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for item in items:
-        of_level = found.setdefault(item.level, dict.fromkeys(CHOICE_LETTERS, 0))
+        of_level = counts.setdefault(item.level, dict.fromkeys(CHOICE_LETTERS, 0))
         of_level[item.key] += 1
-    return found
+    return counts
 
 
 FITS = ("description_fits", "question_fits")
@@ -137,8 +142,8 @@ def kept_items(store: Store, bench: str) -> KeptItems:
     if not items:
         left_out = ", ".join(f"{reason} {count:,}" for reason, count in dropped.items())
         raise BadInput(f"--bench {bench!r}: no item is kept ({left_out}); `curate explain ITEM` says more about one")
-    own = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
-    return KeptItems(items, own, dict(dropped))
+    conversations = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
+    return KeptItems(items, conversations, dict(dropped))
 
 
 def found_wanting(store: Store) -> dict[str, set[str]]:
@@ -153,15 +158,16 @@ def found_blind(store: Store, models_min: int | None) -> set[str]:
     """Items that at least `models_min` models were asked without the image, all of which answered right."""
     if models_min is None:
         return set()
-    asked = store.read("audit_answers").filter(mode=AuditMode.BLIND.value)
+    answers = store.read("audit_answers").filter(mode=AuditMode.BLIND.value)
     by_item: dict[str, dict[str, bool]] = defaultdict(dict)
-    for item_id, model, right in asked.select("item_id", "model", pl.col("letter") == pl.col("key")).iter_rows():
+    for item_id, model, right in answers.select("item_id", "model", pl.col("letter") == pl.col("key")).iter_rows():
         by_item[item_id][model] = by_item[item_id].get(model, True) and bool(right)
     return {item for item, models in by_item.items() if len(models) >= models_min and all(models.values())}
 
 
 def found_unfit(store: Store) -> set[str]:
     """Items whose description or question most of their raters find unfit."""
+    # a row is one item: how many rated it, and how many of them found its description or question unfit
     reviews = generated_reviews(store).group_by("item_id").agg(
         raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
     )  # fmt: skip
@@ -170,8 +176,8 @@ def found_unfit(store: Store) -> set[str]:
 
 def generated_reviews(store: Store) -> pl.DataFrame:
     """Findings on generated items as `ItemReview`; the last one of each rater with, and without, the guidelines."""
-    found = []
+    reviews = []
     for item_id, _, rater, verdict, reasons in last_findings(store, QueueName.GENERATED).iter_rows():
         fits = {name: name in verdict.split() for name in FITS}
-        found.append(ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits))
-    return frame_of(ItemReview, found)
+        reviews.append(ItemReview(item_id=item_id, rater=rater, guided=GUIDED in reasons, **fits))
+    return frame_of(ItemReview, reviews)

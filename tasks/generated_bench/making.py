@@ -67,26 +67,26 @@ def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
             f"store {store.root!r} holds an arena's logs; give --store a folder of its own, because a policy "
             "decides on all of a store"
         )
-    wanted = settings.generate
+    bench_settings = settings.generate
     bench = GeneratedBench(
-        bench=wanted.name,
-        capability=load_capability(wanted.capability).model_dump_json(),
-        **wanted.model_dump(include={"general", "fine", "per_aspect", "levels", "graph"}),
+        bench=bench_settings.name,
+        capability=load_capability(bench_settings.capability).model_dump_json(),
+        **bench_settings.model_dump(include={"general", "fine", "per_aspect", "levels", "graph"}),
         seed=settings.seed,
         providers=[f"{name}={Providers(settings.providers).names[name]}" for name in sorted(MAKERS)],
     )
-    known = store.read("generated_benches").filter(bench=bench.bench).to_dicts()
-    was = GeneratedBench.model_validate(known[0]) if known else bench
-    if Capability.model_validate_json(was.capability).name == wanted.capability:
+    stored_rows = store.read("generated_benches").filter(bench=bench.bench).to_dicts()
+    was = GeneratedBench.model_validate(stored_rows[0]) if stored_rows else bench
+    if Capability.model_validate_json(was.capability).name == bench_settings.capability:
         bench = bench.model_copy(update={"capability": was.capability})  # a shipped one, as it was worded then
     if was != bench:
         name = next(name for name in GeneratedBench.model_fields if getattr(was, name) != getattr(bench, name))
-        begun, now = (one_line(str(getattr(each, name)), 80) for each in (was, bench))
+        begun, now = (one_line(str(getattr(bench_row, name)), 80) for bench_row in (was, bench))
         raise BadInput(
             f"--bench {bench.bench!r} was begun with other {name.replace('_', ' ')}: {begun}, not {now}; give the "
             "same, or another name"
         )
-    if not known:
+    if not stored_rows:
         store.append("generated_benches", frame_of(GeneratedBench, [bench]))
     return bench
 
@@ -95,24 +95,25 @@ def write_missing_aspects(store: Store, made: BenchState, author: Author, work: 
     """All aspects, or none."""
     if made.aspects:
         return
-    found = write_aspects(author, made.bench, made.capability)
-    if isinstance(found, Failed):
-        work.took("author", found)
+    aspects = write_aspects(author, made.bench, made.capability)
+    if isinstance(aspects, Failed):
+        work.took("author", aspects)
         return
     work.calls["author"] += 1
-    store.append("generated_aspects", frame_of(type(found[0]), found))
-    work.counts["aspects"] = len(found)
+    store.append("generated_aspects", frame_of(type(aspects[0]), aspects))
+    work.counts["aspects"] = len(aspects)
 
 
 def write_missing_descriptions(store: Store, made: BenchState, author: Author, work: Work) -> None:
     """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
     for first in range(0, made.bench.per_aspect, DESCRIPTIONS_A_ROUND):
         last = min(first + DESCRIPTIONS_A_ROUND, made.bench.per_aspect)
-        known = {
-            each.description.description_id: each.description for each in read_bench(store, made.bench.bench).progress
+        written = {
+            item_progress.description.description_id: item_progress.description
+            for item_progress in read_bench(store, made.bench.bench).progress
         }
         cells = list(product(sorted(made.aspects), made.bench.levels))
-        write = partial(_write_cell, made, author, known, range(first, last))
+        write = partial(_write_cell, made, author, written, range(first, last))
         with (
             append_incrementally(store, "generated_descriptions") as append_descriptions,
             append_incrementally(store, "generated_outcomes") as append_outcomes,
@@ -130,32 +131,36 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
 
 
 def _write_cell(
-    made: BenchState, author: Author, known: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
+    state: BenchState, author: Author, written: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
 ) -> list[tuple[str, GeneratedDescription | Failed]]:
     """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
     aspect, level = cell
-    writer = CellDescriptions(made.bench, made.capability, made.aspects[aspect], level, levels()[level])
-    found: list[tuple[str, GeneratedDescription | Failed]] = []
+    writer = CellDescriptions(state.bench, state.capability, state.aspects[aspect], level, levels()[level])
+    new_descriptions: list[tuple[str, GeneratedDescription | Failed]] = []
     for number in range(numbers.stop):
-        description_id = description_id_of(made.bench.bench, aspect, level, number)
-        if description_id in known:
-            writer.known(known[description_id])
-        elif number in numbers and description_id not in made.outcomes:
+        description_id = description_id_of(state.bench.bench, aspect, level, number)
+        if description_id in written:
+            writer.known(written[description_id])
+        elif number in numbers and description_id not in state.outcomes:
             result = writer.write(author, number)
-            found.append((description_id, result))
+            new_descriptions.append((description_id, result))
             if isinstance(result, GeneratedDescription):
                 writer.known(result)
             elif result.reason not in _REJECTED:
                 break
-    return found
+    return new_descriptions
 
 
 def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
     """Have every image drawn that is wanted now. Writes `drawings`; ingest takes the images out of it."""
     ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
-    wanted = [each for each in made.progress if each.next_step(rule)[0] is NextStep.DRAW]
-    orders = [(each.description, each.next_attempt) for each in wanted]
-    orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
+    undrawn = [item_progress for item_progress in made.progress if item_progress.next_step(rule)[0] is NextStep.DRAW]
+    orders = [(item_progress.description, item_progress.next_attempt) for item_progress in undrawn]
+    orders = [
+        (description, attempt)
+        for description, attempt in orders
+        if (description.description_id, attempt) not in ordered
+    ]
     draw = partial(_draw, pictures, made.bench.seed)
     drawn = ask_each("drawings", draw, orders, pictures.calls_at_once)
     store_results(store, "drawings", drawn, "pictures", work, lambda drawing: drawing.state)
@@ -163,41 +168,49 @@ def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: Gen
 
 def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, int]) -> Drawing | Failed:
     description, attempt = order
-    told = TOLD + description.description
-    content = pictures.draw(told, f"{seed} {description.description_id} {attempt}")
+    image_prompt = TOLD + description.description
+    content = pictures.draw(image_prompt, f"{seed} {description.description_id} {attempt}")
     if isinstance(content, Failed) and content.reason != "refused":
         return content
     state, content = (DrawingState.REFUSED, b"") if isinstance(content, Failed) else (DrawingState.DRAWN, content)
-    own = description.description_id
+    description_id = description.description_id
     return Drawing(
-        description_id=own, attempt=attempt, name=combined_id("drawing", [own, str(attempt)]), told=told, state=state,
-        content=content, version=pictures.version,
+        description_id=description_id, attempt=attempt, name=combined_id("drawing", [description_id, str(attempt)]),
+        told=image_prompt, state=state, content=content, version=pictures.version,
     )  # fmt: skip
 
 
 def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
     """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
-    wanted = {
-        each.images[-1].image_id or "": each for each in made.progress if each.next_step(rule)[0] is NextStep.CHECK
+    unchecked = {
+        item_progress.images[-1].image_id or "": item_progress
+        for item_progress in made.progress
+        if item_progress.next_step(rule)[0] is NextStep.CHECK
     }
     images = StoredImages(store, "images")
 
     def check(image_id: str) -> Alignment | Failed:
-        progress_of_item, stored = wanted[image_id], images[image_id]
+        progress_of_item, stored = unchecked[image_id], images[image_id]
         return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
 
-    checked = ask_each("checked images", check, images.ordered(wanted), viewer.calls_at_once)
+    checked = ask_each("checked images", check, images.ordered(unchecked), viewer.calls_at_once)
     store_results(store, "alignments", checked, "viewer", work)
     now = read_bench(store, made.bench.bench).progress
-    dropped = [(each, why) for each in now for needs, why in [each.next_step(rule)] if needs is NextStep.DROP]
-    end_all(store, [each.ended(Outcome.DROPPED, why) for each, why in dropped], work)
-    work.counts.update(each.next_step(rule)[0] for each in now)
+    # one pair an item that the policy drops now, with the reason that its outcome gets
+    dropped = [
+        (item_progress, why)
+        for item_progress in now
+        for needs, why in [item_progress.next_step(rule)]
+        if needs is NextStep.DROP
+    ]
+    end_all(store, [item_progress.ended(Outcome.DROPPED, why) for item_progress, why in dropped], work)
+    work.counts.update(item_progress.next_step(rule)[0] for item_progress in now)
 
 
 def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> None:
     """Write the ends of some descriptions."""
     store.append("generated_outcomes", frame_of(GeneratedOutcome, outcomes))
-    work.counts.update(each.reason or str(each.outcome) for each in outcomes)
+    work.counts.update(outcome.reason or str(outcome.outcome) for outcome in outcomes)
 
 
 def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
@@ -205,37 +218,46 @@ def write_missing_questions(store: Store, made: BenchState, author: Author, rule
 
     It ends each description whose question is accepted, as an item, or rejected for good.
     """
-    wanted = [each for each in made.progress if _asks(each, rule) and not _settled(each.questions)]
+    unsettled = [
+        item_progress
+        for item_progress in made.progress
+        if _asks(item_progress, rule) and not _settled(item_progress.questions)
+    ]
     ask = partial(_ask, made, author)
-    written = chain.from_iterable(ask_each("questions", ask, wanted, author.calls_at_once))
+    written = chain.from_iterable(ask_each("questions", ask, unsettled, author.calls_at_once))
     store_results(
-        store, "generated_questions", written, "author", work, lambda each: "rejected" if each.problem else "accepted"
+        store, "generated_questions", written, "author", work, lambda row: "rejected" if row.problem else "accepted"
     )
     now = read_bench(store, made.bench.bench).progress
-    asked = [each for each in now if _asks(each, rule) and _settled(each.questions)]
-    ends = ((Outcome.DROPPED, "question") if each.questions[-1].problem else (Outcome.ITEM, "") for each in asked)
-    end_all(store, [each.ended(*end) for each, end in zip(asked, ends, strict=True)], work)
+    settled = [
+        item_progress for item_progress in now if _asks(item_progress, rule) and _settled(item_progress.questions)
+    ]
+    ends = (
+        (Outcome.DROPPED, "question") if item_progress.questions[-1].problem else (Outcome.ITEM, "")
+        for item_progress in settled
+    )
+    end_all(store, [item_progress.ended(*end) for item_progress, end in zip(settled, ends, strict=True)], work)
 
 
-def _asks(each: ItemProgress, rule: GeneratedRule) -> bool:
-    return each.next_step(rule)[0] is NextStep.ASK
+def _asks(item_progress: ItemProgress, rule: GeneratedRule) -> bool:
+    return item_progress.next_step(rule)[0] is NextStep.ASK
 
 
 def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
     return bool(questions) and (not questions[-1].problem or len(questions) >= QUESTION_ATTEMPTS)
 
 
-def _ask(made: BenchState, author: Author, progress_of_item: ItemProgress) -> list[GeneratedQuestion | Failed]:
-    found: list[GeneratedQuestion | Failed] = []
+def _ask(state: BenchState, author: Author, progress_of_item: ItemProgress) -> list[GeneratedQuestion | Failed]:
+    questions: list[GeneratedQuestion | Failed] = []
     description, alignment = progress_of_item.description, progress_of_item.last
     assert alignment is not None, "a question is written for a checked image"
     for attempt in range(len(progress_of_item.questions), QUESTION_ATTEMPTS):
-        aspect = made.aspects[description.aspect]
-        result = write_question(author, made.capability, aspect, description, alignment, attempt, made.bench.seed)
-        found.append(result)
+        aspect = state.aspects[description.aspect]
+        result = write_question(author, state.capability, aspect, description, alignment, attempt, state.bench.seed)
+        questions.append(result)
         if isinstance(result, Failed) or not result.problem:
             break
-    return found
+    return questions
 
 
 def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
@@ -243,8 +265,11 @@ def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Wo
     if made.items or len(made.outcomes) < made.wanted:
         work.counts["unfinished"] = made.wanted - len(made.outcomes)
         return
-    done = [each for each in made.progress if each.accepted]
-    accepted = (Accepted(each.description, each.questions[-1], each.images[-1].name) for each in done)
+    done = [item_progress for item_progress in made.progress if item_progress.accepted]
+    accepted = (
+        Accepted(item_progress.description, item_progress.questions[-1], item_progress.images[-1].name)
+        for item_progress in done
+    )
     every = make_items(made.bench, made.aspects, accepted)
     gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
     items = [item for item in every if item.item_id not in gone]

@@ -55,11 +55,11 @@ def write_question(
 ) -> GeneratedQuestion | Failed:  # fmt: skip
     """One attempt at the question of a description, accepted or with the problem that rejects it."""
     failed = failed_elements(description.checks, alignment.answers)
-    not_shown = tuple(each.element for each in failed)
+    not_shown = tuple(element.element for element in failed)
     chance = f"{seed} {description.description_id} question {attempt}"
     level = levels()[description.level]
-    wanted = QuestionWanted(capability, aspect, description.level, level, description.description, not_shown, chance)
-    reply = author.question(wanted)
+    request = QuestionWanted(capability, aspect, description.level, level, description.description, not_shown, chance)
+    reply = author.question(request)
     if isinstance(reply, Failed) and reply.reason != NO_QUESTION:
         return reply
     if isinstance(reply, Failed):
@@ -67,8 +67,8 @@ def write_question(
     else:
         problem = question_problem(reply, failed) or level_problem(reply, description.checks, level)
     if not problem:
-        shown = shuffled([reply.right, *reply.wrong], chance)
-        answer = author.solve(description.description, reply.question, shown)
+        options = shuffled([reply.right, *reply.wrong], chance)
+        answer = author.solve(description.description, reply.question, options)
         if isinstance(answer, Failed):
             return answer
         problem = "" if same(answer.answer, reply.right) else "another call without the key finds another answer"
@@ -86,25 +86,25 @@ def question_problem(reply: WrittenQuestion, failed: Sequence[FailedElement]) ->
         return "no question"
     if any(not words_of(option) for option in options):
         return "an empty option"
-    said = {tuple(words_of(option)) for option in options}
-    if len(said) < len(options):
+    option_words = {tuple(words_of(option)) for option in options}
+    if len(option_words) < len(options):
         return "equal options"
-    truth = len(options) == 2 and {frozenset(words) for words in said} == {frozenset(words) for words in _TRUTH}
+    truth = len(options) == 2 and {frozenset(words) for words in option_words} == {frozenset(words) for words in _TRUTH}
     if len(options) != 4 and not truth:
         return f"{len(options)} options: four are needed, or True and False"
     if any(_OF_OTHERS.search(option) for option in options):
         return "an option about other options"
-    if about := next((each for each in failed if rests_on(reply.question, reply.right, each)), None):
+    if about := next((element for element in failed if rests_on(reply.question, reply.right, element)), None):
         return f"about {about.element}, which the image does not show as described"
     return ""
 
 
 def level_problem(reply: WrittenQuestion, checks: Sequence[CheckQuestion], level: Level) -> str:
     """Why a question is not of its level; empty for one that is."""
-    asked = elements_asked(f"{reply.question} {reply.right}", checks)
-    if level.asked_min <= asked <= level.asked_max:
+    element_count = elements_asked(f"{reply.question} {reply.right}", checks)
+    if level.asked_min <= element_count <= level.asked_max:
         return ""
-    return f"about {asked} elements, of {level.asked_min} to {level.asked_max}"
+    return f"about {element_count} elements, of {level.asked_min} to {level.asked_max}"
 
 
 def elements_asked(text: str, checks: Sequence[CheckQuestion]) -> int:
@@ -113,16 +113,16 @@ def elements_asked(text: str, checks: Sequence[CheckQuestion]) -> int:
     An element depends on no other one: a thing, or the surroundings; these also count by their value, such as beach.
     Words for everything name every thing.
     """
-    said = content_words(text)
-    found = set[frozenset[str]]()
+    question_words = content_words(text)
+    named_elements = set[frozenset[str]]()
     for check in checks:
         element, value = content_words(check.element), content_words(check.answer) - content_words("yes no")
-        every = check.type in THINGS and bool(said & _EVERYTHING)
+        every = check.type in THINGS and bool(question_words & _EVERYTHING)
         if check.parent is None and (
-            every or element <= said or (check.type not in THINGS and value and value <= said)
+            every or element <= question_words or (check.type not in THINGS and value and value <= question_words)
         ):
-            found.add(element)
-    return len(found)
+            named_elements.add(element)
+    return len(named_elements)
 
 
 def rests_on(question: str, right: str, failed: FailedElement) -> bool:
@@ -131,18 +131,18 @@ def rests_on(question: str, right: str, failed: FailedElement) -> bool:
     It does when it has all words of the element; when it names a thing that is not shown; and when it names the thing
     of a failed attribute, unless its words ask for another attribute of it alone.
     """
-    asked = content_words(question)
-    if content_words(failed.element) <= asked:
+    question_words = content_words(question)
+    if content_words(failed.element) <= question_words:
         return True
     of_type = (content_words(words) for types, words in _WORDS.items() if failed.type in types)
     thing = content_words(failed.thing).difference(*of_type)
-    if not ((thing and thing <= asked | content_words(right)) or asked & _EVERYTHING):
+    if not ((thing and thing <= question_words | content_words(right)) or question_words & _EVERYTHING):
         return False
     if failed.type in THINGS or failed.type is ElementType.OTHER:
         return True
-    said = content_words(failed.expected)
-    types = {type_ for types, words in _WORDS.items() if asked & content_words(words) for type_ in types}
-    return not types or failed.type in types or (bool(said) and said <= asked)
+    expected_words = content_words(failed.expected)
+    types = {type_ for types, words in _WORDS.items() if question_words & content_words(words) for type_ in types}
+    return not types or failed.type in types or (bool(expected_words) and expected_words <= question_words)
 
 
 def shuffled(options: Sequence[str], chance: str) -> list[str]:

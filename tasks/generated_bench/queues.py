@@ -46,21 +46,25 @@ class GeneratedQueue(ReviewQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """The items of all benchmarks, in their order."""
-        there, found = set(store.read("conversations", ["conversation_id"])["conversation_id"]), list[Waiting]()
-        for made in self._benches(store):
-            described = {each.description.description_id: each.description for each in made.progress}
-            for item in (each for each in made.items if each.item_id in there):
+        there, waiting_items = set(store.read("conversations", ["conversation_id"])["conversation_id"]), list[Waiting]()
+        for state in self._benches(store):
+            described = {
+                item_progress.description.description_id: item_progress.description for item_progress in state.progress
+            }
+            for item in (generated_item for generated_item in state.items if generated_item.item_id in there):
                 description = described[item.description_id]
-                found.append(_waiting(item, description, made.aspects[description.aspect] if self._guided else None))
-        return found
+                waiting_items.append(
+                    _waiting(item, description, state.aspects[description.aspect] if self._guided else None)
+                )
+        return waiting_items
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Levels, questions, options and images."""
-        found = {}
-        for item in (item for made in self._benches(store) for item in made.items):
-            told = {"Level": item.level, "Question": item.question, "Options": " | ".join(item.options)}
-            found[item.item_id] = Listed([plain(*each) for each in told.items()], [item.image_id])
-        return found
+        listed_items = {}
+        for item in (item for state in self._benches(store) for item in state.items):
+            texts = {"Level": item.level, "Question": item.question, "Options": " | ".join(item.options)}
+            listed_items[item.item_id] = Listed([plain(*titled_text) for titled_text in texts.items()], [item.image_id])
+        return listed_items
 
     def rater(self, store: Store, name: str) -> str:
         """A keyed hash."""
@@ -71,13 +75,13 @@ class GeneratedQueue(ReviewQueue):
 
         A line without one, because its aspect has none, is guided where the sheet shows other guidelines.
         """
-        said = {name: cells.get(name, "").lower() for name in FITS}
-        if not any(said.values()):
+        answers = {name: cells.get(name, "").lower() for name in FITS}
+        if not any(answers.values()):
             return {"verdict": ""}
-        for name, value in said.items():
+        for name, value in answers.items():
             if value not in ("yes", "no"):
                 raise BadInput(f"{name} {known_values(value, ('yes', 'no'))}")
-        fits = [name for name, value in said.items() if value == "yes"]
+        fits = [name for name, value in answers.items() if value == "yes"]
         guided = bool(cells.get("guideline")) or (
             any(line.get("guideline") for line in sheet) and self._guideline(store, cells["item"]) == ""
         )
@@ -86,10 +90,13 @@ class GeneratedQueue(ReviewQueue):
     def _guideline(self, store: Store, item_id: str) -> str | None:
         """The guideline of an item's aspect, without spaces around it; None for an item that is not there."""
         if not self._guidelines:
-            for made in self._benches(store):
-                aspects = {each.description.description_id: each.description.aspect for each in made.progress}
+            for state in self._benches(store):
+                aspects = {
+                    item_progress.description.description_id: item_progress.description.aspect
+                    for item_progress in state.progress
+                }
                 self._guidelines |= {
-                    item.item_id: made.aspects[aspects[item.description_id]].guideline.strip() for item in made.items
+                    item.item_id: state.aspects[aspects[item.description_id]].guideline.strip() for item in state.items
                 }
         return self._guidelines.get(item_id)
 
@@ -104,9 +111,11 @@ def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: Gener
         "Description": described.description,
         "Key": f"{item.key}: {item.options[CHOICE_LETTERS.index(item.key)]}",
     }
-    own, shown = item.item_id, tuple(plain(*each) for each in texts.items())
+    item_id, plain_texts = item.item_id, tuple(plain(*titled_text) for titled_text in texts.items())
     reasons = (GUIDED,) if aspect else ()
-    return Waiting(own, own, own, "What fits?", reasons=reasons, texts=shown, beside=True, blinded=True)
+    return Waiting(
+        item_id, item_id, item_id, "What fits?", reasons=reasons, texts=plain_texts, beside=True, blinded=True
+    )
 
 
 def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]:
@@ -115,23 +124,24 @@ def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]
     reviews = generated_reviews(store).filter(pl.col("item_id").is_in(list(levels)))
     rows = []
     for guided in (True, False):
-        for asked in FITS:
+        for fit_column in FITS:
+            # a row is one item: how many rated it, and how many of them said yes
             by_item = reviews.filter(guided=guided).group_by("item_id").agg(
-                raters=pl.len(), yes=pl.col(asked).sum()
+                raters=pl.len(), yes=pl.col(fit_column).sum()
             )  # fmt: skip
             for level in ("all", *dict.fromkeys(levels.values())):
-                ids = [item_id for item_id, own in levels.items() if level in ("all", own)]
+                ids = [item_id for item_id, item_level in levels.items() if level in ("all", item_level)]
                 of_level = by_item.filter(pl.col("item_id").is_in(ids))
                 if of_level.height:
-                    rows.append(_row(asked, guided, level, of_level))
+                    rows.append(_row(fit_column, guided, level, of_level))
     return rows
 
 
-def _row(asked: str, guided: bool, level: str, by_item: pl.DataFrame) -> ReviewRow:
+def _row(fit_column: str, guided: bool, level: str, by_item: pl.DataFrame) -> ReviewRow:
     fits = int((by_item["yes"] * 2 > by_item["raters"]).sum())
     share, low, high = interval(fits, by_item.height)
     return ReviewRow(
-        asked=asked, guided=guided, level=level, items=by_item.height, fits=fits, rate=share, ci95_low=low,
+        asked=fit_column, guided=guided, level=level, items=by_item.height, fits=fits, rate=share, ci95_low=low,
         ci95_high=high, raters_least=int(by_item["raters"].to_numpy().min()),
     )  # fmt: skip
 
@@ -157,23 +167,27 @@ class WrongAnswersQueue(DrawnQueue):
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample, in the order of the draw."""
-        found, waiting = self._wrong(store), list[Waiting]()
-        for own in self.drawn(found, among):
-            item, said = found[own].item, found[own].text
+        wrong_by_id, waiting = self._wrong(store), list[Waiting]()
+        for content_id in self.drawn(wrong_by_id, among):
+            item, answer_text = wrong_by_id[content_id].item, wrong_by_id[content_id].text
             right = f"{item.key}: {item.options[CHOICE_LETTERS.index(item.key)]}"
-            texts, question = (plain("Right", right), plain("Answer", said)), "What is it an error of?"
-            waiting.append(Waiting(own, own, item.item_id, question, texts=texts, beside=True, blinded=True))
+            texts, question = (plain("Right", right), plain("Answer", answer_text)), "What is it an error of?"
+            waiting.append(
+                Waiting(content_id, content_id, item.item_id, question, texts=texts, beside=True, blinded=True)
+            )
         return waiting
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
         """Questions, options and images."""
-        found = self._wrong(store)
+        wrong_by_id = self._wrong(store)
         return {
-            each.item_id: Listed([plain("Question", named_letters(item.question, item.options))], [item.image_id])
-            for each in items
-            for item in [found[each.item_id].item]
+            waiting_item.item_id: Listed(
+                [plain("Question", named_letters(item.question, item.options))], [item.image_id]
+            )
+            for waiting_item in items
+            for item in [wrong_by_id[waiting_item.item_id].item]
         }
 
     def _wrong(self, store: Store) -> dict[str, WrongAnswer]:
         names = [self._bench] if self._bench else store.read("generated_items", ["bench"])["bench"].unique().sort()
-        return {each.content_id: each for bench in names for each in wrong_answers(store, bench)}
+        return {wrong.content_id: wrong for bench in names for wrong in wrong_answers(store, bench)}

@@ -38,35 +38,35 @@ def write_texts(settings: Settings, providers: Providers) -> StageReport:
     store, work = Store.open(settings.store), Work()
     bench = making.begin_bench(store, settings)
     making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)
-    if (made := read_bench(store, bench.bench)).aspects:
-        making.write_missing_descriptions(store, made, providers["author"], work)
+    if (state := read_bench(store, bench.bench)).aspects:
+        making.write_missing_descriptions(store, state, providers["author"], work)
     return work.report("bench_texts", [_diversity(read_bench(store, bench.bench), providers)])
 
 
 @step
 def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Order the images that are wanted now. Writes `drawings`."""
-    store, made, work = *_opened(settings), Work()
-    making.draw_missing(store, made, providers["pictures"], rule, work)
+    store, state, work = *_opened(settings), Work()
+    making.draw_missing(store, state, providers["pictures"], rule, work)
     return work.report("bench_drawings")
 
 
 @step
 def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Ask the viewer about the new images. Writes `alignments`, and `generated_outcomes` of what the policy drops."""
-    store, made, work = *_opened(settings), Work()
-    making.check_missing(store, made, providers["viewer"], rule, work)
+    store, state, work = *_opened(settings), Work()
+    making.check_missing(store, state, providers["viewer"], rule, work)
     return work.report("bench_checks")
 
 
 @step
 def write_questions(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
     """Questions of accepted images, and the items once every description has its end."""
-    store, made, work = *_opened(settings), Work()
-    making.write_missing_questions(store, made, providers["author"], rule, work)
+    store, state, work = *_opened(settings), Work()
+    making.write_missing_questions(store, state, providers["author"], rule, work)
     tombstones = Tombstones(store, store_key(store))
-    making.store_items(store, read_bench(store, made.bench.bench), tombstones, work)
-    finished = read_bench(store, made.bench.bench)
+    making.store_items(store, read_bench(store, state.bench.bench), tombstones, work)
+    finished = read_bench(store, state.bench.bench)
     # items of the benchmark, and the outcomes of the rest
     dropped = Counter(outcome.reason for outcome in finished.outcomes.values() if outcome.reason)
     ended, items = len(finished.outcomes), len(finished.items)
@@ -91,8 +91,8 @@ def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collectio
 def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
     """Ask models what the wrong answers to a benchmark are errors of. Writes `reviews`."""
     store, work = Store.open(settings.store), Work()
-    for asked in models:
-        sort_by_model(store, settings.evaluate.generated or "", asked, work, now)
+    for asked_model in models:
+        sort_by_model(store, settings.evaluate.generated or "", asked_model, work, now)
     return work.report("errors")
 
 
@@ -100,15 +100,15 @@ def sort_errors(settings: Settings, models: Sequence[AskedModel], now: datetime)
 def rate_generated(settings: Settings) -> StageReport:
     """Write the tables of what a release says of finished benchmarks: accuracy, alignment of images, audit."""
     store, notes = Store.open(settings.store), list[str]()
-    found: dict[str, list[Row]] = {name: [] for name in ITEM_BOARDS if name.startswith("generated_")}
+    rows_by_table: dict[str, list[Row]] = {name: [] for name in ITEM_BOARDS if name.startswith("generated_")}
     benches = sorted(store.read("generated_items", ["bench"])["bench"].unique())
     for bench in benches:
         try:
             for name, rows in rows_for_release(store, bench).items():
-                found[name] += rows
+                rows_by_table[name] += rows
         except BadInput as error:  # such as no item that is kept
             notes.append(one_line(f"benchmark {bench!r}: {error}", 300))
-    for name, rows in found.items():
+    for name, rows in rows_by_table.items():
         store.replace(name, frame_of(ITEM_BOARDS[name], rows))
     return StageReport(stage="rate_generated", counts={"benchmarks": len(benches) - len(notes)}, notes=notes)
 
@@ -118,13 +118,13 @@ def _opened(settings: Settings) -> tuple[Store, BenchState]:
     return store, read_bench(store, settings.generate.name)
 
 
-def _diversity(made: BenchState, providers: Providers) -> str:
+def _diversity(state: BenchState, providers: Providers) -> str:
     """The mean cosine of descriptions of one aspect and level, over all of these."""
-    if not made.progress:
+    if not state.progress:
         return "no descriptions yet"
-    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.progress]))
-    cosine = likeness_by_level(made, vectors)["mean_cosine"][-1]
-    words = "with" if made.bench.graph else "without"
+    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in state.progress]))
+    cosine = likeness_by_level(state, vectors)["mean_cosine"][-1]
+    words = "with" if state.bench.graph else "without"
     if cosine is None:
         return "one description for each aspect and level: no diversity to measure"
     return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {cosine:.3f}"

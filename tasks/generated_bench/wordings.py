@@ -18,9 +18,9 @@ ALIKE_MIN = 0.8
 
 def words_of(text: str) -> list[str]:
     """Words of a text in lower case, without articles, number words as digits."""
-    found = _WORD.findall(text.lower())
-    said = [word for word in found if word not in _ARTICLES] or found  # an option may be the letter A
-    return [_NUMBERS.get(word, word) for word in said]
+    all_words = _WORD.findall(text.lower())
+    kept_words = [word for word in all_words if word not in _ARTICLES] or all_words  # an option may be the letter A
+    return [_NUMBERS.get(word, word) for word in kept_words]
 
 
 def same(first: str, second: str) -> bool:
@@ -30,14 +30,14 @@ def same(first: str, second: str) -> bool:
 
 def repeats(name: str, known: Iterable[str]) -> bool:
     """Whether a name shares ALIKE_MIN of its words (Jaccard) with one that is known, small words left out."""
-    own, *others = ({word for word in words_of(text) if word not in _SMALL} for text in (name, *known))
-    return any(len(own & other) / max(1, len(own | other)) >= ALIKE_MIN for other in others)
+    name_words, *others = ({word for word in words_of(text) if word not in _SMALL} for text in (name, *known))
+    return any(len(name_words & other) / max(1, len(name_words | other)) >= ALIKE_MIN for other in others)
 
 
 def mentions(text: str, phrase: str) -> bool:
     """Whether a text has all words of a phrase, small words left out."""
-    wanted = {word for word in words_of(phrase) if word not in _SMALL}
-    return bool(wanted) and wanted <= set(words_of(text))
+    phrase_words = {word for word in words_of(phrase) if word not in _SMALL}
+    return bool(phrase_words) and phrase_words <= set(words_of(text))
 
 
 def content_words(text: str) -> frozenset[str]:

@@ -73,28 +73,28 @@ def wrong_answers(store: Store, bench: str) -> list[WrongAnswer]:
     """Wrong answers of all models, in the order of the benchmark. Raises BadInput as `kept_items` does."""
     kept = kept_items(store, bench)
     items = {item.item_id: item for item in kept.items}
-    given = answers_to(store, kept.conversations).filter(pl.col("state") != AnswerState.FAILED.value)
-    found = [
+    answers = answers_to(store, kept.conversations).filter(pl.col("state") != AnswerState.FAILED.value)
+    wrong_in_order = [
         WrongAnswer(item, row["model"], row["version"], row["text"])
-        for row in given.sort("model", "version").iter_rows(named=True)
+        for row in answers.sort("model", "version").iter_rows(named=True)
         if letter_of(row["text"], len((item := items[row["question_id"]]).options)) != item.key
     ]
-    return sorted(found, key=lambda wrong: wrong.item.number)
+    return sorted(wrong_in_order, key=lambda wrong: wrong.item.number)
 
 
-def _unsorted(store: Store, bench: str, asked: AskedModel) -> tuple[str, list[tuple[WrongAnswer, str]]]:
+def _unsorted(store: Store, bench: str, asked_model: AskedModel) -> tuple[str, list[tuple[WrongAnswer, str]]]:
     """(reviewer, wrong answers with the material) that a model has not sorted yet."""
-    reviewer = f"{_MODEL}{asked.version}+{load_prompt(_PROMPT).version}"
-    known = set(reviews_of(store).filter(queue=QueueName.WRONG_ANSWERS.value, reviewer=reviewer)["content_id"])
+    reviewer = f"{_MODEL}{asked_model.version}+{load_prompt(_PROMPT).version}"
+    sorted_ids = set(reviews_of(store).filter(queue=QueueName.WRONG_ANSWERS.value, reviewer=reviewer)["content_id"])
     descriptions = audited(store, bench)[1]
-    wanted = list[tuple[WrongAnswer, str]]()
+    unsorted_answers = list[tuple[WrongAnswer, str]]()
     for wrong in wrong_answers(store, bench):
-        if wrong.content_id not in known:
+        if wrong.content_id not in sorted_ids:
             item, description = wrong.item, descriptions[wrong.item.description_id].description
-            told = {"question": named_letters(item.question, item.options), "right": item.key, "answer": wrong.text}
-            told["description"] = description
-            wanted.append((wrong, untrusted(json.dumps(told, ensure_ascii=False, indent=1))))
-    return reviewer, wanted
+            material = {"question": named_letters(item.question, item.options), "right": item.key, "answer": wrong.text}
+            material["description"] = description
+            unsorted_answers.append((wrong, untrusted(json.dumps(material, ensure_ascii=False, indent=1))))
+    return reviewer, unsorted_answers
 
 
 def estimate_sorting(store: Store, bench: str, asked: AskedModel, prices: Prices, count: Count) -> list[Estimate]:
@@ -108,53 +108,54 @@ def estimate_sorting(store: Store, bench: str, asked: AskedModel, prices: Prices
 def sort_by_model(store: Store, bench: str, asked: AskedModel, work: Work, now: datetime) -> None:
     """Ask a model about every wrong answer that it has not sorted yet. A failed call stores nothing."""
     model, images = chat_model(asked), StoredImages(store, "images", "redacted_images")
-    reviewer, wanted = _unsorted(store, bench, asked)
+    reviewer, unsorted_answers = _unsorted(store, bench, asked)
     ask = partial(_sorted, model, images, reviewer, now)
     store_results(
-        store, "reviews", ask_each("wrong answers", ask, wanted, model.calls_at_once), asked.name, work,
+        store, "reviews", ask_each("wrong answers", ask, unsorted_answers, model.calls_at_once), asked.name, work,
         lambda review: review.verdict,
     )  # fmt: skip
 
 
 def _sorted(
-    model: ChatModel, images: StoredImages, reviewer: str, now: datetime, asked: tuple[WrongAnswer, str]
+    model: ChatModel, images: StoredImages, reviewer: str, now: datetime, wrong_and_material: tuple[WrongAnswer, str]
 ) -> Review | Failed:
-    wrong, material = asked
+    wrong, material = wrong_and_material
     image = images[wrong.item.image_id]
-    shown = ChatMessage("user", material, ((image.format, image.bytes),))
-    reply = model.chat([ChatMessage("system", load_prompt(_PROMPT).text), shown], f"error {wrong.content_id}", _SHAPE)
+    message = ChatMessage("user", material, ((image.format, image.bytes),))
+    reply = model.chat([ChatMessage("system", load_prompt(_PROMPT).text), message], f"error {wrong.content_id}", _SHAPE)
     if isinstance(reply, Failed):
         return reply
-    said = _SAID.findall(reply.text)
-    if reply.state != "complete" or not said:
+    named_errors = _SAID.findall(reply.text)
+    if reply.state != "complete" or not named_errors:
         return Failed("malformed_answer")
     return Review(
-        conversation_id=wrong.item.item_id, content_id=wrong.content_id, reasons=[], verdict=said[-1],
+        conversation_id=wrong.item.item_id, content_id=wrong.content_id, reasons=[], verdict=named_errors[-1],
         queue=QueueName.WRONG_ANSWERS.value, item_id=wrong.content_id, reviewer=reviewer, reviewed_at=now,
     )  # fmt: skip
 
 
 def error_rows(store: Store, bench: str) -> list[ErrorRow]:
     """Rows of what wrong answers are errors of, by who sorted them, slice and model; none where nobody has."""
-    wrong, found = wrong_answers(store, bench), _found(store)
+    wrong, findings_by_sorter = wrong_answers(store, bench), _found(store)
     by_slice = {"overall": wrong} | {
-        f"level:{level}": [each for each in wrong if each.item.level == level]
-        for level in dict.fromkeys(each.item.level for each in wrong)
+        f"level:{level}": [answer for answer in wrong if answer.item.level == level]
+        for level in dict.fromkeys(answer.item.level for answer in wrong)
     }
+    # one row for each sorter with a finding, slice and model, also for models without findings
     return [
-        _row(name, model, by, [said.get(each.content_id, "") for each in of_slice if each.model == model])
-        for by, said in found.items()
+        _row(name, model, by, [findings.get(answer.content_id, "") for answer in of_slice if answer.model == model])
+        for by, findings in findings_by_sorter.items()
         for name, of_slice in by_slice.items()
-        for model in sorted({each.model for each in of_slice})
-        if any(each.content_id in said for each in wrong)
+        for model in sorted({answer.model for answer in of_slice})
+        if any(answer.content_id in findings for answer in wrong)
     ]
 
 
-def _row(name: str, model: str, by: str, said: Sequence[str]) -> ErrorRow:
-    counts = Counter(said)
+def _row(name: str, model: str, by: str, findings: Sequence[str]) -> ErrorRow:
+    counts = Counter(findings)
     sorted_into = {kind: counts[kind] for kind in ERRORS[:2]}
-    rest = len(said) - sum(sorted_into.values())
-    return ErrorRow(slice=name, model=model, wrong=len(said), by=by, **sorted_into, unsorted=rest)
+    unsorted_count = len(findings) - sum(sorted_into.values())
+    return ErrorRow(slice=name, model=model, wrong=len(findings), by=by, **sorted_into, unsorted=unsorted_count)
 
 
 def _found(store: Store) -> Mapping[str, Mapping[str, str]]:
@@ -163,15 +164,18 @@ def _found(store: Store) -> Mapping[str, Mapping[str, str]]:
     for _, content_id, reviewer, verdict, _ in last_findings(store, QueueName.WRONG_ANSWERS).iter_rows():
         by = reviewer.removeprefix(_MODEL) if reviewer.startswith(_MODEL) else "people"
         voices.setdefault(by, {}).setdefault(content_id, Counter())[verdict] += 1
-    found = {by: {content_id: _most(said) for content_id, said in of.items()} for by, of in voices.items()}
+    findings_by_sorter = {
+        by: {content_id: _most(verdict_counts) for content_id, verdict_counts in voices_by_answer.items()}
+        for by, voices_by_answer in voices.items()
+    }
     described = store.read("audit_answers").filter(mode=AuditMode.DESCRIBED.value)
     by_description = {
         combined_id("wrong answer", [row["item_id"], row["model"], row["version"]]): ERRORS[row["letter"] != row["key"]]
         for row in described.iter_rows(named=True)
     }
-    return {**found, "description": by_description} if by_description else found
+    return {**findings_by_sorter, "description": by_description} if by_description else findings_by_sorter
 
 
-def _most(said: Counter[str]) -> str:
-    (word, count), *others = said.most_common()
+def _most(verdict_counts: Counter[str]) -> str:
+    (word, count), *others = verdict_counts.most_common()
     return "" if others and others[0][1] == count else word

@@ -50,7 +50,7 @@ def side_by_side(
         raise BadInput(f"--bench {other.bench!r} is given twice; name another one of the same capability")
     if one.capability != other.capability:
         raise BadInput(f"--bench {other.bench!r}: it tests another capability than {one.bench!r}")
-    first, second = (_counted(each, slices) for each in (one, other))
+    first, second = (_counted(examined, slices) for examined in (one, other))
     shared = [key for key in first if key in second]
     if not shared:
         raise BadInput(f"--bench {other.bench!r}: no model has answered enough of both benchmarks")
@@ -63,9 +63,9 @@ def side_by_side(
     return rows, over
 
 
-def _counted(each: Examined, slices: Collection[str]) -> dict[tuple[str, str], AccuracyRow]:
+def _counted(examined: Examined, slices: Collection[str]) -> dict[tuple[str, str], AccuracyRow]:
     """(slice, model) -> accuracy of models that answered enough."""
-    rows = accuracy_rows(each.items, each.answers, slices, each.author)
+    rows = accuracy_rows(examined.items, examined.answers, slices, examined.author)
     return {(row.slice, row.model): row for row in rows if row.rank is not None}
 
 
@@ -73,7 +73,7 @@ def _rows(one: Examined, other: Examined, pairs: Mapping[str, tuple[AccuracyRow,
     """The models of one slice; their ranks are among these alone."""
     differences = {model: _share(a) - _share(b) for model, (a, b) in pairs.items()}
     authors = {
-        model: [each.bench for each in (one, other) if wrote(each.answers[model].version, each.author)]
+        model: [examined.bench for examined in (one, other) if wrote(examined.answers[model].version, examined.author)]
         for model in pairs
     }
     usual = [differences[model] for model in pairs if not authors[model]]
@@ -90,9 +90,9 @@ def _rows(one: Examined, other: Examined, pairs: Mapping[str, tuple[AccuracyRow,
             flags.append("versions_differ")
         row = ExaminerRow(
             slice=a.slice, model=model, accuracy=_share(a), ci95_low=a.ci95_low, ci95_high=a.ci95_high,
-            rank=_rank(_share(a), [_share(each) for each, _ in pairs.values()]),
+            rank=_rank(_share(a), [_share(accuracy_row) for accuracy_row, _ in pairs.values()]),
             against=_share(b), against_low=b.ci95_low, against_high=b.ci95_high,
-            against_rank=_rank(_share(b), [_share(each) for _, each in pairs.values()]),
+            against_rank=_rank(_share(b), [_share(accuracy_row) for _, accuracy_row in pairs.values()]),
             difference=differences[model], own_favour=favour, flags=flags,
         )  # fmt: skip
         rows.append(row)
@@ -119,7 +119,7 @@ def _share(row: AccuracyRow) -> float:
 
 
 def _rank(share: float, among: Sequence[float]) -> int:
-    return 1 + sum(each > share for each in among)
+    return 1 + sum(other_share > share for other_share in among)
 
 
 SLICES = ("overall", "level", "aspect", "type")
@@ -127,11 +127,11 @@ SLICES = ("overall", "level", "aspect", "type")
 
 def marked_bench(store: Store, bench: str, versions: Collection[str]) -> Examined:
     """Raises BadInput as `kept_items` and `mark` do."""
-    kept, made = kept_items(store, bench), read_bench(store, bench)
+    kept, state = kept_items(store, bench), read_bench(store, bench)
     answers = answers_to(store, kept.conversations)
-    author = made.progress[0].description.version if made.progress else ""
+    author = state.progress[0].description.version if state.progress else ""
     marked = mark(kept.items, answers, versions)
-    return Examined(bench, made.bench.capability, author, kept.items, marked, kept.dropped, made.embedded)
+    return Examined(bench, state.bench.capability, author, kept.items, marked, kept.dropped, state.embedded)
 
 
 def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
@@ -143,7 +143,7 @@ def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
 def audited_rows(store: Store, of: Examined, versions: Collection[str]) -> list[GeneratedAudit]:
     """Every figure of the audit; none where nothing was asked again. Raises BadInput as `audit_rows` does."""
     answers = [AuditAnswer.model_validate(row) for row in store.read("audit_answers").to_dicts()]
-    if not {each.item_id for each in answers} & {item.item_id for item in of.items}:
+    if not {answer.item_id for answer in answers} & {item.item_id for item in of.items}:
         return []
     rows = audit_rows(of.items, answers, of.answers, found_blind(store, 1), versions, of.author)
     return [GeneratedAudit(**row.model_dump(), bench=of.bench) for row in rows]
@@ -154,8 +154,9 @@ def rows_for_release(store: Store, bench: str) -> dict[str, list[Row]]:
 
     Of several versions of a model's answers the one with most answers counts, then the newest.
     """
-    own = answers_to(store, kept_items(store, bench).conversations).with_row_index("place")
-    sizes = own.group_by("model", "version").agg(pl.len(), pl.col("place").max())
+    answers = answers_to(store, kept_items(store, bench).conversations).with_row_index("place")
+    # a row is one version of a model's answers: how many there are, and where the newest stands
+    sizes = answers.group_by("model", "version").agg(pl.len(), pl.col("place").max())
     versions = sizes.sort("len", "place").unique("model", keep="last", maintain_order=True)["version"].to_list()
     marked = marked_bench(store, bench, versions)
     accuracy = accuracy_rows(marked.items, marked.answers, SLICES, marked.author)

@@ -34,13 +34,15 @@ def diversity_rows(made: BenchState, embedder: TextEmbedder) -> list[DiversityRo
     groups = dict[str, list[GeneratedAspect]]()
     for aspect in made.aspects.values():
         groups.setdefault(aspect.general, []).append(aspect)
-    texts = {each.aspect: f"{each.name}. {each.introduction}" for each in made.aspects.values()}
+    texts = {
+        fine_aspect.aspect: f"{fine_aspect.name}. {fine_aspect.introduction}" for fine_aspect in made.aspects.values()
+    }
     vectors = dict(zip(texts, np.asarray(embedder.embed_texts(list(texts.values()))), strict=True))
     rows = []
     for general, fine in product(range(1, made.bench.general + 1), range(1, made.bench.fine + 1)):
-        chosen = [each.aspect for group in list(groups.values())[:general] for each in group[:fine]]
-        found = mean_cosine(np.stack([vectors[number] for number in chosen])) if chosen else None
-        rows.append(DiversityRow(general=general, fine=fine, aspects=len(chosen), mean_cosine=found))
+        chosen = [fine_aspect.aspect for group in list(groups.values())[:general] for fine_aspect in group[:fine]]
+        likeness = mean_cosine(np.stack([vectors[number] for number in chosen])) if chosen else None
+        rows.append(DiversityRow(general=general, fine=fine, aspects=len(chosen), mean_cosine=likeness))
     return rows
 
 
@@ -52,8 +54,8 @@ def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.
     (descriptions, dimension), unit vectors in the order of `made.progress`.
     """
     places: dict[tuple[int, str], list[int]] = {}
-    for place, each in enumerate(made.progress):
-        places.setdefault((each.description.aspect, each.description.level), []).append(place)
+    for place, item_progress in enumerate(made.progress):
+        places.setdefault((item_progress.description.aspect, item_progress.description.level), []).append(place)
     rows = []
     for level in (*made.bench.levels, ALL_LEVELS):
         groups = [group for (_, name), group in places.items() if level in (name, ALL_LEVELS)]
@@ -65,12 +67,19 @@ def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.
 
 def alignment_rows(made: BenchState) -> list[AlignmentRow]:
     """Distribution of the scores of all checked images, over all, by level and by type of element."""
-    found = [(each.description.level, a) for each in made.progress for a in each.alignments.values()]
-    rows = [_scores("overall", [alignment.score for _, alignment in found])]
-    rows += [_scores(f"level:{level}", [a.score for own, a in found if own == level]) for level in made.bench.levels]
+    checked_images = [
+        (item_progress.description.level, a)
+        for item_progress in made.progress
+        for a in item_progress.alignments.values()
+    ]
+    rows = [_scores("overall", [alignment.score for _, alignment in checked_images])]
+    rows += [
+        _scores(f"level:{level}", [a.score for image_level, a in checked_images if image_level == level])
+        for level in made.bench.levels
+    ]
     by_type = dict[str, list[float]]()
-    for _, alignment in found:
-        for name in dict.fromkeys(each.type for each in alignment.answers):
+    for _, alignment in checked_images:
+        for name in dict.fromkeys(answer.type for answer in alignment.answers):
             by_type.setdefault(name, []).append(fmean(a.right for a in alignment.answers if a.type == name))
     return rows + [_scores(f"type:{name}", shares) for name, shares in sorted(by_type.items())]
 
@@ -83,5 +92,7 @@ def _scores(name: str, scores: Sequence[float]) -> AlignmentRow:
         "from_80": (values >= 0.8) & (values < 1),
         "whole": values == 1,
     }
-    means = {each: float(of.mean()) if len(values) else None for each, of in {"mean": values, **shares}.items()}
+    means = {
+        column: float(figures.mean()) if len(values) else None for column, figures in {"mean": values, **shares}.items()
+    }
     return AlignmentRow(slice=name, images=len(values), **means)

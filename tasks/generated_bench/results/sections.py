@@ -23,8 +23,8 @@ def generated_parts(store: Store) -> Iterator[Part]:
     if (checked := alignment.filter(pl.col("images") > 0)).height:
         labels = [f"{name}{f' ({bench})' if several else ''}" for name, bench in checked["slice", "bench"].iter_rows()]
         parts = checked.select("under_half", "whole", between=pl.col("from_half") + pl.col("from_80"))
-        shown = {words: parts[name].to_list() for name, words in _DISTRIBUTED.items()}
-        yield part("generated_alignment", rounded_table(alignment, 3), shares(labels, shown, "% of images"))
+        shares_by_range = {words: parts[name].to_list() for name, words in _DISTRIBUTED.items()}
+        yield part("generated_alignment", rounded_table(alignment, 3), shares(labels, shares_by_range, "% of images"))
     figures = audit.filter(pl.col("measure").str.ends_with("_accuracy"), level="all").drop_nulls("value")
     if figures.height:
         rows = figures.select("measure", "model", "bench", pl.col("value") * 100).iter_rows()
@@ -42,9 +42,10 @@ def _accuracy(accuracy: pl.DataFrame, several: bool) -> Iterator[Part]:
     columns = dict(named.group_by("column", maintain_order=True).agg(pl.col("items").max()).iter_rows())
     columns = dict(list(columns.items())[:MATRIX_MODELS_MAX])
     mean = pl.col("accuracy").filter(pl.col("slice") == "overall").mean().alias("mean")
+    # names of models by their overall accuracy, best first, as far as the heat map has rows for them
     models = named.group_by("model").agg(mean).sort(-pl.col("mean"), "model")["model"].head(MATRIX_MODELS_MAX).to_list()
     for key, value in (("generated_accuracy", pl.col("accuracy") * 100), ("generated_ranks", pl.col("rank"))):
-        cells = {(model, of): cell for model, of, cell in named.select("model", "column", value).iter_rows()}
+        cells = {(model, column): cell for model, column, cell in named.select("model", "column", value).iter_rows()}
         table = named.select("bench", "slice", "model", "rank", "accuracy", "ci95_low", "ci95_high", "items", "flags")
         yield part(
             key, rounded_table(table, 3), heat_map(models, columns, cells, _FEW_ITEMS, low_is_dark="rank" in key)
