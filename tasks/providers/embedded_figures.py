@@ -60,7 +60,10 @@ FIGURES = read_figures(FILE)
 def stated(capability: str) -> list[StatedFigure]:
     """Lines of a card about a capability: each label and measure once, then what no figure says."""
     of_capability = [figure for figure in FIGURES.figures if figure.of == capability]
-    lines = [_line(of_capability, *key) for key in dict.fromkeys((each.label, each.measure) for each in of_capability)]
+    lines = [
+        _line(of_capability, *key)
+        for key in dict.fromkeys((measured.label, measured.measure) for measured in of_capability)
+    ]
     if note := FIGURES.notes.get(capability):
         lines.append(StatedFigure(what=note, made_with=NO_FIGURE, unseen=NO_FIGURE))
     return lines
@@ -70,8 +73,8 @@ def _line(figures: Sequence[MeasuredFigure], label: str, measure: str) -> Stated
     same = [figure for figure in figures if (figure.label, figure.measure) == (label, measure)]
     return StatedFigure(
         what=f"{label}: {measure}" if label else measure,
-        made_with=_cell([each for each in same if not _is_unseen(each)]) or NOT_MADE_WITH,
-        unseen=_cell([each for each in same if _is_unseen(each)]) or NOT_UNSEEN,
+        made_with=_cell([measured for measured in same if not _is_unseen(measured)]) or NOT_MADE_WITH,
+        unseen=_cell([measured for measured in same if _is_unseen(measured)]) or NOT_UNSEEN,
     )
 
 
@@ -81,9 +84,9 @@ def _is_unseen(figure: MeasuredFigure) -> bool:
 
 def _cell(figures: Iterable[MeasuredFigure]) -> str:
     return "; ".join(
-        f"{each.value:.3f} [{each.ci95_low:.3f}, {each.ci95_high:.3f}] of {each.n:,} ({each.material}, "
-        f"{FIGURES.materials[each.material].labelled_by})"
-        for each in figures
+        f"{figure.value:.3f} [{figure.ci95_low:.3f}, {figure.ci95_high:.3f}] of {figure.n:,} ({figure.material}, "
+        f"{FIGURES.materials[figure.material].labelled_by})"
+        for figure in figures
     )
 
 
@@ -107,5 +110,7 @@ def tag_answers(tag: str) -> TagAnswers:
 def _together(tag: str, measure: str) -> Share:
     """A share of a tag over all unseen material."""
     key = (CATEGORIES_CAPABILITY, tag, measure)
-    unseen = [each for each in FIGURES.figures if (each.of, each.label, each.measure) == key and _is_unseen(each)]
-    return clopper_pearson(sum(each.hits for each in unseen), sum(each.n for each in unseen))
+    unseen = [
+        figure for figure in FIGURES.figures if (figure.of, figure.label, figure.measure) == key and _is_unseen(figure)
+    ]
+    return clopper_pearson(sum(figure.hits for figure in unseen), sum(figure.n for figure in unseen))

@@ -237,7 +237,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return lambda *given: given[:4]  # storage, offset, shape, strides; the last three in elements
+            return lambda *arguments: arguments[:4]  # storage, offset, shape, strides; the last three in elements
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch" and name in _DTYPES:

@@ -157,7 +157,7 @@ def _mirrored(engine: Any, rgb: Pixels, line: _Line) -> _Line:
 def _either_way_up(engine: Any, rgb: Pixels, line: _Line) -> _Line:
     """The surest of a line's readings as it is, and as it stands and on its head whatever RapidOCR takes it for."""
     piece = _cut(rgb, line)
-    return max(line, _surest(engine, line, piece, piece[::-1, ::-1]), key=lambda each: each[1])
+    return max(line, _surest(engine, line, piece, piece[::-1, ::-1]), key=lambda reading: reading[1])
 
 
 def _cut(rgb: Pixels, line: _Line) -> Pixels:
@@ -167,10 +167,10 @@ def _cut(rgb: Pixels, line: _Line) -> Pixels:
 
 def _surest(engine: Any, line: _Line, *pieces: Pixels) -> _Line:
     """The line with the surest text of several pixels, none of which RapidOCR turns over; confidence 0 without text."""
-    found = [engine(np.ascontiguousarray(piece[:, :, ::-1]), use_det=False, use_cls=False, use_rec=True)
-             for piece in pieces]  # fmt: skip
-    texts = [(read.txts[0], float(read.scores[0])) for read in found if read.txts]
-    return (*max(texts, key=lambda each: each[1], default=("", 0.0)), line[2])
+    engine_outputs = [engine(np.ascontiguousarray(piece[:, :, ::-1]), use_det=False, use_cls=False, use_rec=True)
+                      for piece in pieces]  # fmt: skip
+    texts = [(read.txts[0], float(read.scores[0])) for read in engine_outputs if read.txts]
+    return (*max(texts, key=lambda reading: reading[1], default=("", 0.0)), line[2])
 
 
 def _stands(corners: np.ndarray) -> bool:
@@ -181,11 +181,11 @@ def _stands(corners: np.ndarray) -> bool:
 def _lines(engine: Any, rgb: Pixels) -> list[_Line]:
     """Text lines of a piece, also those that are hardly read."""
     # Said at each call: the engine keeps what a call before it asked for.
-    found = engine(np.ascontiguousarray(rgb[:, :, ::-1]), use_det=True, use_cls=True, use_rec=True)
-    if found.txts is None or found.boxes is None:
+    engine_output = engine(np.ascontiguousarray(rgb[:, :, ::-1]), use_det=True, use_cls=True, use_rec=True)
+    if engine_output.txts is None or engine_output.boxes is None:
         return []
-    corners = (np.asarray(box, np.float64) for box in found.boxes)
-    lines = zip(found.txts, map(float, found.scores), corners, strict=True)
+    corners = (np.asarray(box, np.float64) for box in engine_output.boxes)
+    lines = zip(engine_output.txts, map(float, engine_output.scores), corners, strict=True)
     return [_either_way_up(engine, rgb, line) if FILLS in line[0] else line for line in lines]
 
 

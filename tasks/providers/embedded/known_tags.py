@@ -38,8 +38,10 @@ class KnownTags:
     def tag(self, documents: Sequence[Document]) -> list[Categories]:
         """Categories of every document."""
         return [
-            Categories(**{tag: value if value in self._kept[tag] else None for tag, value in said.model_dump().items()})
-            for said in self._tagger.tag(documents)
+            Categories(
+                **{tag: value if value in self._kept[tag] else None for tag, value in categories.model_dump().items()}
+            )
+            for categories in self._tagger.tag(documents)
         ]
 
 

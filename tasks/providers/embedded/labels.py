@@ -79,13 +79,13 @@ class WordsAndLayout:
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Categories:
-        asked = self._asked(document.prompt[:COMPARED_CHARACTERS])
-        known: dict[str, bool | None] = {name: asked[name] for name in _OF_PROMPT}
+        asked_categories = self._asked(document.prompt[:COMPARED_CHARACTERS])
+        tags: dict[str, bool | None] = {name: asked_categories[name] for name in _OF_PROMPT}
         if document.image_count:
-            known["diagram"] = _is_diagram(document)
-            known["homework"] = self._is_exercise(document)
-            known["ocr"] = asked["ocr"] or _needs_reading(document, known)
-        return Categories(**dict.fromkeys(TAGS) | dict.fromkeys(("diagram", "homework", "ocr"), False) | known)
+            tags["diagram"] = _is_diagram(document)
+            tags["homework"] = self._is_exercise(document)
+            tags["ocr"] = asked_categories["ocr"] or _needs_reading(document, tags)
+        return Categories(**dict.fromkeys(TAGS) | dict.fromkeys(("diagram", "homework", "ocr"), False) | tags)
 
     def _is_exercise(self, document: Document) -> bool | None:
         """Whether an image shows a written task of an exercise, whatever the prompt is.
@@ -143,20 +143,20 @@ def _is_diagram(document: Document) -> bool | None:
     return _is_drawn(document) if document.colour_count else None
 
 
-def _needs_reading(document: Document, known: Mapping[str, bool | None]) -> bool | None:
+def _needs_reading(document: Document, tags: Mapping[str, bool | None]) -> bool | None:
     """Whether text in the images matters to a prompt that does not ask to read it; null where only meaning can tell."""
     characters = "".join(re.findall(r"\w", document.image_text))
     noise = document.text_area_fraction >= LARGE_AREA and len(characters) < NOISE_CHARACTERS
     if len(characters) < 2 or noise:
         return False
-    if known["homework"] is not False:  # text beside a figure of an exercise is its labels, and matters
+    if tags["homework"] is not False:  # text beside a figure of an exercise is its labels, and matters
         return True
-    read, told = (set(re.findall(r"\w{2,}", text.lower())) for text in (document.image_text, document.prompt))
-    if read and read <= told:
+    read, prompt_words = (set(re.findall(r"\w{2,}", text.lower())) for text in (document.image_text, document.prompt))
+    if read and read <= prompt_words:
         return False
-    if known["creative_writing"]:
+    if tags["creative_writing"]:
         return None
-    if known["diagram"] or _is_page(document):
+    if tags["diagram"] or _is_page(document):
         return True
     if document.text_area_fraction < SMALL_AREA:
         return False
@@ -241,7 +241,7 @@ class NearestPlace:
         """float32 (subdomains, 1000): 1 where an ImageNet class is of the subdomain."""
         members = np.zeros((len(self._classes), CLASSES), np.float32)
         for row, ranges in zip(members, self._classes.values(), strict=True):
-            for first, _, last in (str(each).partition("-") for each in ranges):
+            for first, _, last in (str(class_range).partition("-") for class_range in ranges):
                 row[int(first) : int(last or first) + 1] = 1
         return members
 
@@ -252,8 +252,10 @@ class NearestPlace:
     def _tag(self, document: Document) -> Taxonomy:
         prompt = without_identity(document.prompt[:COMPARED_CHARACTERS])
         named = (_named(self._words["image"], prompt) if prompt.strip() else None) if document.image_count else None
-        shown = self._shown(document.image_vectors) or domain(document.image_vectors) if document.image_count else None
-        return placed(self._asked(document, prompt) if prompt.strip() else None, shown or named)
+        image_domain = (
+            self._shown(document.image_vectors) or domain(document.image_vectors) if document.image_count else None
+        )
+        return placed(self._asked(document, prompt) if prompt.strip() else None, image_domain or named)
 
     def _asked(self, document: Document, prompt: str) -> str | None:
         """By the nearest example of any sentence, else by words; what is asked about an exercise is to solve it."""
@@ -271,8 +273,11 @@ class NearestPlace:
     def _shown(self, vectors: Sequence[Vectors]) -> str | None:
         """The first subdomain that an image is probably of; None if no image is, or they are of another embedder."""
         fitting = [self._members @ class_probabilities(vector) for vector in vectors if vector.shape == (FEATURES,)]
-        told = (_nearest(dict(zip(self._classes, each, strict=True)), DOMAIN_PROBABILITY_MIN) for each in fitting)
-        return next((place for place in told if place), None)
+        places = (
+            _nearest(dict(zip(self._classes, probabilities, strict=True)), DOMAIN_PROBABILITY_MIN)
+            for probabilities in fitting
+        )
+        return next((place for place in places if place), None)
 
 
 def _nearest(scores: Mapping[str, float], least: float) -> str | None:

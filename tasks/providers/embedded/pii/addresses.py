@@ -142,8 +142,8 @@ _OTHER_STREET = re.compile(r"\.?(?:[^\S\n]st\.?)?[^\S\n]and[^\S\n]\S+(?:[^\S\n][
 def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
     """Address spans: a street with a number or a corner, a box, or military post, with adjacent address words."""
     chances = [(word, word.address) for word in words if word.address > word.person]
-    formed = [Word(*found.span(), 0, 0.8, 0.8 * bool(_WHOLE.search(found.group()))) for found in _PARTS.finditer(text)]
-    formed += [Word(*found.span(), 0, 0.8, 0.8) for found in _STREETS.finditer(text)]
+    formed = [Word(*form.span(), 0, 0.8, 0.8 * bool(_WHOLE.search(form.group()))) for form in _PARTS.finditer(text)]
+    formed += [Word(*form.span(), 0, 0.8, 0.8) for form in _STREETS.finditer(text)]
     for run in runs(text, sorted([*chances, *((part, 0.8) for part in formed)]), _ADDRESS_GAP):
         start, end = run[0].start, max(word.end for word in run)
         before, after = _NUMBERS_BEFORE.search(text, max(0, start - 16), start), text[start:end]
@@ -185,8 +185,13 @@ def _named_and_numbered(text: str, run: Sequence[Word]) -> bool:
 
 
 def _is_house(text: str, name: Word, number: Word) -> bool:
-    word, shown = text[name.start : name.end], text[number.start : number.end]
-    return word.isalpha() and len(word) > 2 and bool(_HOUSE_NUMBER.fullmatch(shown)) and number.start - name.end <= 2
+    word, house_number = text[name.start : name.end], text[number.start : number.end]
+    return (
+        word.isalpha()
+        and len(word) > 2
+        and bool(_HOUSE_NUMBER.fullmatch(house_number))
+        and number.start - name.end <= 2
+    )
 
 
 def _is_plan(text: str, start: int, end: int) -> bool:

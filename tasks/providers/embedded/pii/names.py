@@ -62,7 +62,7 @@ class Rampart:
         self._tokenizer.no_padding()
         model = _eight_bits(onnx.load(folder / "onnx" / "model_q4.onnx"))
         self._session = onnx_session(model.SerializeToString(), on_cpu=True)
-        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._inputs = {model_input.name for model_input in self._session.get_inputs()}
 
     def tokens(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Token ids, with begin and end tokens, and the (start, end) of each token in the text."""
@@ -72,8 +72,12 @@ class Rampart:
     def chances(self, ids: list[int]) -> Chances:
         """float32 (tokens, 3): probabilities of person, address and street. At most 512 tokens."""
         tokens = np.array([ids], np.int64)
-        given = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        logits = self._session.run(None, {name: given[name] for name in self._inputs})[0][0]
+        model_inputs = {
+            "input_ids": tokens,
+            "attention_mask": np.ones_like(tokens),
+            "token_type_ids": np.zeros_like(tokens),
+        }
+        logits = self._session.run(None, {name: model_inputs[name] for name in self._inputs})[0][0]
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         chances: Chances = (odds / odds.sum(axis=1, keepdims=True)) @ self._families
         return chances.astype(np.float32)
@@ -146,25 +150,28 @@ class NameFinder:
     def find_names(self, text: str) -> list[PiiSpan]:
         """Addresses, then persons, of the whole text."""
         pieces = [piece for stretch in telling(text) for piece in name_windows(*stretch)]
-        found = self._threads.map(self._words, [text] * len(pieces), pieces)
-        words = [word for of_window in found for word in of_window]
+        words_by_window = self._threads.map(self._words, [text] * len(pieces), pieces)
+        words = [word for of_window in words_by_window for word in of_window]
         return [*addresses(text, words), *persons(text, words)]
 
     def _words(self, text: str, window: "Window") -> list[Word]:
-        start, end, own = window
+        start, end, interval = window
         piece = text[start:end]
         if not _LATIN.search(piece):  # the model knows Latin script only
             return []
         ids, offsets = self._model.tokens(piece)
         if len(ids) > TOKENS_MAX + 2:
             middle = (start + end) // 2
-            halves = ((start, middle, (own[0], min(own[1], middle))), (middle, end, (max(own[0], middle), own[1])))
+            halves = (
+                (start, middle, (interval[0], min(interval[1], middle))),
+                (middle, end, (max(interval[0], middle), interval[1])),
+            )
             return [word for half in halves for word in self._words(text, half)]
         words = _joined(piece, offsets, self._model.chances(ids))
         return [
             Word(word.start + start, word.end + start, *word[2:])
             for word in words
-            if own[0] <= word.start + start < own[1]
+            if interval[0] <= word.start + start < interval[1]
         ]
 
 
@@ -193,7 +200,7 @@ def telling(text: str) -> list[CharacterRange]:
     if len(text) <= NAME_WINDOW_CHARACTERS:
         return [(0, len(text))]
     small = set(_SMALL.findall(text))
-    ends = [*(found.end() for found in _BREAK.finditer(text)), len(text)]
+    ends = [*(sentence_break.end() for sentence_break in _BREAK.finditer(text)), len(text)]
     sentences = itertools.pairwise([0, *ends])
     return list(_merged((start, end) for start, end in sentences if not _plain(text[start:end], small)))
 
@@ -219,14 +226,19 @@ def _merged(stretches: Iterable[CharacterRange]) -> Iterator[CharacterRange]:
 
 def _joined(text: str, offsets: Sequence[CharacterRange], chances: Chances) -> Iterator[Word]:
     """Words with the mean probabilities of their tokens; `chances` is float32 (tokens, 3)."""
-    shown = [index for index, (start, end) in enumerate(offsets) if end > start]
-    firsts = [at for at, index in enumerate(shown) if not at or _apart(text, offsets[shown[at - 1]], offsets[index])]
+    visible_tokens = [index for index, (start, end) in enumerate(offsets) if end > start]
+    # places among the visible tokens at which a word begins
+    firsts = [
+        at
+        for at, index in enumerate(visible_tokens)
+        if not at or _apart(text, offsets[visible_tokens[at - 1]], offsets[index])
+    ]
     if not firsts:
         return
-    ends = [*firsts[1:], len(shown)]
-    means = np.add.reduceat(chances[shown], firsts) / np.diff([*firsts, len(shown)])[:, None]
+    ends = [*firsts[1:], len(visible_tokens)]
+    means = np.add.reduceat(chances[visible_tokens], firsts) / np.diff([*firsts, len(visible_tokens)])[:, None]
     for first, end, (person, address, street) in zip(firsts, ends, means.tolist(), strict=True):
-        yield Word(offsets[shown[first]][0], offsets[shown[end - 1]][1], person, address, street)
+        yield Word(offsets[visible_tokens[first]][0], offsets[visible_tokens[end - 1]][1], person, address, street)
 
 
 def _apart(text: str, left: CharacterRange, right: CharacterRange) -> bool:
@@ -265,8 +277,10 @@ def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
             or (small and not _may_be_small(text, first, written_small))
         ):
             continue
-        rest = (_AFTER_INITIAL if last.end - last.start == 1 else _WITH_INITIALS).match(text, last.end)
-        yield span("person", run[0].start, rest.end() if rest else last.end, [word.person for word in run])
+        continuation = (_AFTER_INITIAL if last.end - last.start == 1 else _WITH_INITIALS).match(text, last.end)
+        yield span(
+            "person", run[0].start, continuation.end() if continuation else last.end, [word.person for word in run]
+        )
 
 
 def _of_a_program(text: str, start: int, end: int) -> bool:

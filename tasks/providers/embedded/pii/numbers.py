@@ -59,8 +59,8 @@ def ibans(separator: str) -> str:
     for _, country, _, structure, _ in stdnum.numdb.get("iban").prefixes:
         size = sum(int(part) for part in re.findall(r"\d+(?=!)", structure["bban"]))
         of_length.setdefault(size, []).append(country)
-    each = (rf"(?:{'|'.join(sorted(c))})\d{{2}}(?:{separator}[A-Z0-9]){{{size}}}" for size, c in of_length.items())
-    return "|".join(each)
+    forms = (rf"(?:{'|'.join(sorted(c))})\d{{2}}(?:{separator}[A-Z0-9]){{{size}}}" for size, c in of_length.items())
+    return "|".join(forms)
 
 
 OVER_A_LINE = r"[ \t]{0,3}\r?\n[ \t]{0,8}"

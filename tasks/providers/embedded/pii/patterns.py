@@ -116,11 +116,11 @@ def any_address(match: re.Match[str]) -> float | None:
 
 def _ip(match: re.Match[str]) -> float | None:
     """Certainty of an address. A network's own machines tell of nobody, unless the address names the hardware."""
-    if (found := any_address(match)) is None:
+    if (certainty := any_address(match)) is None:
         return None
     address = ipaddress.ip_address(match.group().replace(" ", ""))
     inside = any(address in network for network in _INSIDE) and address.packed[11:13] != _OF_A_DEVICE
-    return None if inside else found
+    return None if inside else certainty
 
 
 def _mac(match: re.Match[str]) -> float | None:
@@ -273,16 +273,18 @@ def _sieve() -> Sieve[Find]:
     return Sieve(searches | {partial(_formed, part): [pattern.form for pattern in part] for part in parts})
 
 
-def _matches(known: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> list[PiiSpan]:
+def _matches(text_readings: Sequence[Reading], passing: Sequence[Iterable[Find]]) -> list[PiiSpan]:
     """Matches in the readings of one text, each with the searches that may find anything in it."""
     if not any(passing):
         return []
-    found = [
-        [*map(reading.original, _allowed(reading, searches))] for reading, searches in zip(known, passing, strict=True)
+    spans_by_reading = [
+        [*map(reading.original, _allowed(reading, searches))]
+        for reading, searches in zip(text_readings, passing, strict=True)
     ]
-    later = dict.fromkeys(span for spans in found[1:] for span in spans if span not in found[0])
-    wider = [span for span in later if any(_within(other, span) for other in found[0])]
-    return [*wider, *found[0], *(span for span in later if span not in wider)]
+    # one span a match that the first reading does not have, in order, each once
+    later = dict.fromkeys(span for spans in spans_by_reading[1:] for span in spans if span not in spans_by_reading[0])
+    wider = [span for span in later if any(_within(other, span) for other in spans_by_reading[0])]
+    return [*wider, *spans_by_reading[0], *(span for span in later if span not in wider)]
 
 
 def _allowed(reading: Reading, searches: Iterable[Find]) -> Iterator[PiiSpan]:
@@ -303,11 +305,11 @@ _CARD_ALONE = re.compile(
 
 def _strict(span: PiiSpan, text: str) -> bool:
     """Whether a match has a form that numbers which stand beside each other by chance have not."""
-    shown = text[span.start : span.end]
+    span_text = text[span.start : span.end]
     if span.type == "card":
         alone = not re.search(r"\d[ -]?\Z", text[max(0, span.start - 2) : span.start])
-        return alone and not re.match(r"[ -]?\d", text[span.end :]) and bool(_CARD_ALONE.fullmatch(shown))
-    return span.type != "phone" or span.confidence == numbers.NAMED or numbers.is_abroad(shown)
+        return alone and not re.match(r"[ -]?\d", text[span.end :]) and bool(_CARD_ALONE.fullmatch(span_text))
+    return span.type != "phone" or span.confidence == numbers.NAMED or numbers.is_abroad(span_text)
 
 
 def _formed(patterns: Sequence[Pattern], text: str) -> Iterator[PiiSpan]:

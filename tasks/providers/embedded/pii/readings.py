@@ -80,20 +80,20 @@ def _escapes(text: str) -> list[tuple[int, int, str]]:
     parts: list[tuple[int, int, str]] = []
     end = 0
     for candidate in _SIGN.finditer(text):
-        found = _CHANGED.match(text, candidate.start()) if candidate.start() >= end else None
-        plain = _undone(found) if found else None
-        if found is None or plain is None or plain == found.group():
+        escape = _CHANGED.match(text, candidate.start()) if candidate.start() >= end else None
+        plain = _undone(escape) if escape else None
+        if escape is None or plain is None or plain == escape.group():
             continue
-        start = found.start()
+        start = escape.start()
         is_accent = not plain and unicodedata.category(text[start])[0] == "M"
         if is_accent and parts and start == end:  # belongs to the character before, which is replaced already
-            parts[-1] = (parts[-1][0], found.end(), parts[-1][2])
+            parts[-1] = (parts[-1][0], escape.end(), parts[-1][2])
         else:
             # an accent is replaced with its letter; a dot or at sign in brackets, with the blank before it
-            with_previous = start > end and (is_accent or (found.lastgroup in _FOR and text[start - 1] == " "))
+            with_previous = start > end and (is_accent or (escape.lastgroup in _FOR and text[start - 1] == " "))
             instead = text[start - 1] if with_previous and is_accent else plain
-            parts.append((start - with_previous, found.end(), instead))
-        end = found.end()
+            parts.append((start - with_previous, escape.end(), instead))
+        end = escape.end()
     return parts
 
 
@@ -111,21 +111,21 @@ def replaced(text: str, parts: Iterable[tuple[int, int, str]]) -> Normalised:
     return Normalised("".join([*pieces, text[end:]]), edges[::2], edges[1::2], *originals)
 
 
-def _undone(found: re.Match[str]) -> str:
-    kind = found.lastgroup or ""
+def _undone(escape: re.Match[str]) -> str:
+    kind = escape.lastgroup or ""
     if kind == "escape":
-        return "".join(map(_plain, _characters(found.group())))
-    return _FOR.get(kind) or _plain(found.group())
+        return "".join(map(_plain, _characters(escape.group())))
+    return _FOR.get(kind) or _plain(escape.group())
 
 
-def _characters(found: str) -> str:
+def _characters(escape: str) -> str:
     """The characters of an escape; itself where it stands for none."""
-    if found[0] in "&%":
-        return html.unescape(found) if found[0] == "&" else unquote(found)
-    if found[1] in "nrt":
-        return "\n" if found[1] == "n" else " "
-    code = int(found[2:].strip("{}"), 16)
-    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else found
+    if escape[0] in "&%":
+        return html.unescape(escape) if escape[0] == "&" else unquote(escape)
+    if escape[1] in "nrt":
+        return "\n" if escape[1] == "n" else " "
+    code = int(escape[2:].strip("{}"), 16)
+    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else escape
 
 
 @cache
@@ -213,22 +213,22 @@ def _sieve() -> Sieve[ReadingStep]:
     return Sieve(_STEPS)
 
 
-def _sieved(known: Sequence[Reading]) -> list[Reading]:
+def _sieved(unsieved: Sequence[Reading]) -> list[Reading]:
     """Readings with the steps that may change them."""
-    passing = _sieve().passing([reading.text for reading in known])
-    return [reading._replace(altering=altering) for reading, altering in zip(known, passing, strict=True)]
+    passing = _sieve().passing([reading.text for reading in unsieved])
+    return [reading._replace(altering=altering) for reading, altering in zip(unsieved, passing, strict=True)]
 
 
-def _after(known: Sequence[Reading], step: ReadingStep, strict: bool = False) -> list[Reading]:
+def _after(earlier_readings: Sequence[Reading], step: ReadingStep, strict: bool = False) -> list[Reading]:
     """Readings after one more step, each itself where that changes nothing; `strict` as in `Reading.then`."""
     # index -> new reading, where the step may change a reading and does
     changed = {
         index: after
-        for index, before in enumerate(known)
+        for index, before in enumerate(earlier_readings)
         if step in before.altering and (after := before.then(step(before.text), strict)) is not before
     }
     sieved = dict(zip(changed, _sieved([*changed.values()]), strict=True))
-    return [sieved.get(index, before) for index, before in enumerate(known)]
+    return [sieved.get(index, before) for index, before in enumerate(earlier_readings)]
 
 
 _BESIDE_WORDS = re.compile(
@@ -239,14 +239,14 @@ _BESIDE_WORDS = re.compile(
 
 def in_one_line(reading: Reading) -> Reading:
     """The text with a blank for each cell, list item, quote or sign of JSON that may part a name from its phrase."""
-    parts = ((*found.span(), " ") for found in _BESIDE_WORDS.finditer(reading.text))
+    parts = ((*separator.span(), " ") for separator in _BESIDE_WORDS.finditer(reading.text))
     return reading.then(_changes(reading.text, parts))
 
 
-def _unescaped(known: list[Reading]) -> list[Reading]:
+def _unescaped(latest: list[Reading]) -> list[Reading]:
     for _ in range(ESCAPES_MAX):
-        known = _after(known, _escapes)
-    return known
+        latest = _after(latest, _escapes)
+    return latest
 
 
 _TAG = r"</?[A-Za-z][A-Za-z0-9:-]{0,20}(?:\s[^<>@\n]{0,300})?/?>"
@@ -277,14 +277,14 @@ def _marks(text: str) -> Parts:
 
 def _every_mark(text: str) -> Iterator[tuple[int, int, str]]:
     enclosing: list[tuple[int, int, str]] = []
-    for found in _ENCLOSED.finditer(text) if "](" in text or "\\" in text else ():
-        names = ("open", "close") if found["open"] else ("command", "end")
-        enclosing += [(*found.span(name), "") for name in names]
+    for mark in _ENCLOSED.finditer(text) if "](" in text or "\\" in text else ():
+        names = ("open", "close") if mark["open"] else ("command", "end")
+        enclosing += [(*mark.span(name), "") for name in names]
     yield from enclosing
-    for found in _MARKS.finditer(text):
-        start, end = found.span()
+    for mark in _MARKS.finditer(text):
+        start, end = mark.span()
         if not any(first < end and start < last for first, last, _ in enclosing):
-            yield start, end, _INSTEAD.get(found.lastgroup or "", "")
+            yield start, end, _INSTEAD.get(mark.lastgroup or "", "")
 
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,4000}={0,2}(?![A-Za-z0-9+/=_-])")
@@ -292,11 +292,11 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,4000}={0,2}(?![A-Za
 
 def _decoded(text: str) -> Parts:
     """Base64 of a printable text."""
-    for found in _BASE64.finditer(text):
+    for encoded in _BASE64.finditer(text):
         with suppress(ValueError):
-            plain = base64.b64decode(found.group() + "=" * (-len(found.group()) % 4)).decode()
+            plain = base64.b64decode(encoded.group() + "=" * (-len(encoded.group()) % 4)).decode()
             if plain.replace("\n", "").isprintable() or not plain.isascii():
-                yield *found.span(), plain
+                yield *encoded.span(), plain
 
 
 _LATIN = "aeopcxyisjhdlABEHKMOPCTXYISJaeopuvikABEZHIKMNOPTYX"
@@ -357,15 +357,18 @@ SPELT_CHARACTERS_MAX = 100
 
 def _in_words(text: str) -> Parts:
     """Numbers and e-mail addresses that are spelt out in words."""
-    found = []
-    for each in _COUNTED.finditer(text):
-        plain = _signs(each.group())
-        if sum(map(str.isdigit, plain)) >= 7 and any(map(str.isalpha, each.group())):
-            found.append((*each.span(), plain))
-    for each in _ENDING.finditer(text):
-        start = max(0, each.start() - SPELT_CHARACTERS_MAX)
-        found += [(*said.span(), _signs(said.group())) for said in _SAID_SIGN.finditer(text, start, each.end())]
-    return _changes(text, found)
+    parts = []
+    for spelt_part in _COUNTED.finditer(text):
+        plain = _signs(spelt_part.group())
+        if sum(map(str.isdigit, plain)) >= 7 and any(map(str.isalpha, spelt_part.group())):
+            parts.append((*spelt_part.span(), plain))
+    for spelt_part in _ENDING.finditer(text):
+        start = max(0, spelt_part.start() - SPELT_CHARACTERS_MAX)
+        parts += [
+            (*sign_words.span(), _signs(sign_words.group()))
+            for sign_words in _SAID_SIGN.finditer(text, start, spelt_part.end())
+        ]
+    return _changes(text, parts)
 
 
 def _signs(words: str) -> str:
@@ -380,7 +383,10 @@ _SPACED = re.compile(
 
 def _spaced(text: str) -> Parts:
     """Characters one by one with the same sign between them: `l e n a @ e x a m p l e . c o m`."""
-    return ((*found.span(), found.group().replace(found["sign"], "")) for found in _SPACED.finditer(text))
+    return (
+        (*characters.span(), characters.group().replace(characters["sign"], ""))
+        for characters in _SPACED.finditer(text)
+    )
 
 
 _GAP = (
@@ -395,7 +401,7 @@ _BETWEEN = re.compile(
 
 def _joined(text: str) -> Parts:
     """Groups of digits with more between them than a blank: cells, lines, commas. List items are not joined."""
-    return ((*found.span(), "" if found["mail"] else " ") for found in _BETWEEN.finditer(text))
+    return ((*gap.span(), "" if gap["mail"] else " ") for gap in _BETWEEN.finditer(text))
 
 
 _BACKWARDS = re.compile(
@@ -406,7 +412,7 @@ _BACKWARDS = re.compile(
 
 def _backwards(text: str) -> Parts:
     """E-mail addresses and cards' numbers from their end to their beginning."""
-    return ((*found.span(), found.group()[::-1]) for found in _BACKWARDS.finditer(text))
+    return ((*backwards_text.span(), backwards_text.group()[::-1]) for backwards_text in _BACKWARDS.finditer(text))
 
 
 _HIDDEN: dict[ReadingStep, tuple[re.Pattern[str], ...]] = {

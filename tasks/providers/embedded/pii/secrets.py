@@ -127,14 +127,16 @@ def _words() -> dict[str, list[int]]:
 
 @cache
 def _rule(index: int) -> SecretRule:
-    given, always = _file()["rules"][index], _file()["allowlist"]
-    lists = [always, *(each for each in given.get("allowlists", ()) if not each.get("paths"))]
+    rule, always = _file()["rules"][index], _file()["allowlist"]
+    lists = [always, *(allowlist for allowlist in rule.get("allowlists", ()) if not allowlist.get("paths"))]
     harmless = [
-        (each.get("regexTarget", "secret"), _compiled(form)) for each in lists for form in each.get("regexes", ())
+        (allowlist.get("regexTarget", "secret"), _compiled(form))
+        for allowlist in lists
+        for form in allowlist.get("regexes", ())
     ]
-    stop_words = tuple(word.lower() for each in lists for word in each.get("stopwords", ()))
-    form = _compiled(given["regex"])
-    return SecretRule(form, given.get("secretGroup", 0), given.get("entropy", 0.0), tuple(harmless), stop_words)
+    stop_words = tuple(word.lower() for allowlist in lists for word in allowlist.get("stopwords", ()))
+    form = _compiled(rule["regex"])
+    return SecretRule(form, rule.get("secretGroup", 0), rule.get("entropy", 0.0), tuple(harmless), stop_words)
 
 
 def _compiled(form: str) -> re.Pattern[str]:
@@ -177,11 +179,11 @@ def is_login(value: str) -> bool:
 
 def marks_login(user: str, password: str) -> bool:
     """Whether a user and a password are the words for them, a variable, or one letter again and again."""
-    shown = password.strip(_BRACKETS)
-    if not shown:
+    bare_password = password.strip(_BRACKETS)
+    if not bare_password:
         return not set(password) <= set("\"'`")
     is_marked = _USER_PLACE.fullmatch(user) and _PASSWORD_PLACE.fullmatch(password)
-    return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(shown)) < 2
+    return bool(is_marked or _VARIABLE.fullmatch(password)) or len(set(bare_password)) < 2
 
 
 def is_invented(value: str) -> bool:

@@ -92,34 +92,34 @@ class _Condition:
         return f"(?:{''.join(parts)})"
 
     def _node(self, node: tuple[Any, Any], flags: int, *, first: bool, last: bool) -> str:
-        op, given = node
+        op, argument = node
         if (characters := _characters(node, flags)) is not None:
             return _written(characters.perhaps, characters.beyond)
         if op is ops.BRANCH:
-            return f"(?:{'|'.join(self.sequence(each, flags, first=first, last=last) for each in given[1])})"
+            return f"(?:{'|'.join(self.sequence(branch, flags, first=first, last=last) for branch in argument[1])})"
         if op is ops.SUBPATTERN:
-            group, added, removed, nodes = given
+            group, added, removed, nodes = argument
             inside = (flags | added) & ~removed
             if group:
                 self._groups[group] = _ANYTHING if inside & re.IGNORECASE else self.sequence(nodes, inside)
             return self.sequence(nodes, inside, first=first, last=last)
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            return self._repeat(given, flags, at_edge=first or last)
+            return self._repeat(argument, flags, at_edge=first or last)
         if op is ops.ASSERT:
-            return self.sequence(given[1], flags) if (first if given[0] < 0 else last) else ""
+            return self.sequence(argument[1], flags) if (first if argument[0] < 0 else last) else ""
         if op is ops.ASSERT_NOT:
-            direction, nodes = given
+            direction, nodes = argument
             is_before = direction < 0
             return self._nothing_beside(nodes, flags, is_before=is_before, at_edge=first if is_before else last)
         if op is ops.ATOMIC_GROUP:
-            return self.sequence(given, flags)
+            return self.sequence(argument, flags)
         if op is ops.AT:
-            return f"(?:{_NO_WORD_BEFORE}|{_NO_WORD_AFTER})" if given is ops.AT_BOUNDARY else ""
-        return self._groups.get(given, _ANYTHING) if op is ops.GROUPREF else _ANYTHING
+            return f"(?:{_NO_WORD_BEFORE}|{_NO_WORD_AFTER})" if argument is ops.AT_BOUNDARY else ""
+        return self._groups.get(argument, _ANYTHING) if op is ops.GROUPREF else _ANYTHING
 
-    def _repeat(self, given: tuple[int, int, Nodes], flags: int, *, at_edge: bool) -> str:
+    def _repeat(self, argument: tuple[int, int, Nodes], flags: int, *, at_edge: bool) -> str:
         """Condition of what is repeated; at the edge of a match, the fewest times are enough."""
-        least, most, nodes = given
+        least, most, nodes = argument
         count_max = CLASS_COUNT_MAX if len(nodes) == 1 and _characters(nodes[0], flags) else COUNT_MAX
         least, most = min(least, count_max), least if at_edge else most
         return f"{self.sequence(nodes, flags)}{{{least},{'' if most > count_max else most}}}"
@@ -147,10 +147,10 @@ class _Characters(NamedTuple):
 
 def _characters(node: tuple[Any, Any], flags: int) -> _Characters | None:
     """The characters of a node that matches exactly one; None for other nodes."""
-    op, given = node
+    op, argument = node
     if op not in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
         return None
-    parts = list(given) if op is ops.IN else [(ops.LITERAL, given)]
+    parts = list(argument) if op is ops.IN else [(ops.LITERAL, argument)]
     if op is ops.ANY:
         parts = [] if flags & re.DOTALL else [(ops.LITERAL, ord("\n"))]
     negated = op in (ops.NOT_LITERAL, ops.ANY) or (ops.NEGATE, None) in parts

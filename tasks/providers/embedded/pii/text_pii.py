@@ -195,20 +195,22 @@ class PatternsAndNames:
 
     def find_pii(self, texts: Sequence[str]) -> list[list[PiiSpan]]:
         """Spans of every text, in order, without overlaps."""
-        known = readings([_SURROGATE.sub("\ufffd", text) for text in texts])
-        return [self._find(of_text, formed) for of_text, formed in zip(known, matches(known), strict=True)]
+        text_readings = readings([_SURROGATE.sub("\ufffd", text) for text in texts])
+        return [
+            self._find(of_text, formed) for of_text, formed in zip(text_readings, matches(text_readings), strict=True)
+        ]
 
-    def _find(self, known: Sequence[Reading], formed: Sequence[PiiSpan]) -> list[PiiSpan]:
+    def _find(self, text_readings: Sequence[Reading], formed: Sequence[PiiSpan]) -> list[PiiSpan]:
         """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
-        unmarked = [reading for reading in known if not reading.strict][-1]
+        unmarked = [reading for reading in text_readings if not reading.strict][-1]
         sure = [span for span in formed if span.confidence > SHAPED]
-        said, line = unmarked.text, in_one_line(unmarked)
-        names = [*introduced(said), *self._names.find_names(said), *titled(said)]
-        found = [
+        text, line = unmarked.text, in_one_line(unmarked)
+        names = [*introduced(text), *self._names.find_names(text), *titled(text)]
+        named_spans = [
             *map(unmarked.original, names),
             *map(line.original, introduced(line.text) if line is not unmarked else ()),
         ]
-        return without_overlaps([*sure, *found, *(s for s in formed if s.confidence <= SHAPED)])
+        return without_overlaps([*sure, *named_spans, *(s for s in formed if s.confidence <= SHAPED)])
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:

@@ -54,45 +54,47 @@ class SceneAuthor:
     def refusal(self, wanted: AspectsWanted) -> str:
         """The general or fine aspects that it can ask about, where these are fewer than are wanted."""
         words, at = _words(), f"at {', '.join(wanted.levels)}"
-        name, told = wanted.capability.name, "give another author with --provider author=NAME"
+        name, advice = wanted.capability.name, "give another author with --provider author=NAME"
         if not (named := words["capabilities"].get(name)):
-            return f"the embedded author cannot ask about {name!r}, only {', '.join(words['capabilities'])}; {told}"
+            return f"the embedded author cannot ask about {name!r}, only {', '.join(words['capabilities'])}; {advice}"
         if len(able := _generals(wanted)) < wanted.general:
             others = "; ".join(
-                f"{each} not at {', '.join(lacking)}" for each in named if (lacking := _levels_lacking(each, wanted))
+                f"{general} not at {', '.join(lacking)}"
+                for general in named
+                if (lacking := _levels_lacking(general, wanted))
             )
             reason = f"{', '.join(able) or 'nothing'}{f' ({others})' if others else ''}"
             return (
                 f"the embedded author can ask about {len(able)} general aspects of {name!r} {at}, not "
-                f"{wanted.general}: {reason}; set generate.general or generate.levels, or {told}"
+                f"{wanted.general}: {reason}; set generate.general or generate.levels, or {advice}"
             )
         if len(scopes := _scopes(wanted)) < wanted.fine:
             return (
                 f"the embedded author has {len(scopes)} fine aspects {at}, not {wanted.fine}; set generate.fine, or "
-                f"{told}"
+                f"{advice}"
             )
         return ""
 
     def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
         """Every general aspect of the capability with every scope, as far as the words reach."""
-        known, found = set(wanted.known), list[WrittenAspect]()
+        existing, written_aspects = set(wanted.known), list[WrittenAspect]()
         for general in _generals(wanted)[: wanted.general]:
-            free = [scope for scope in _scopes(wanted) if (general, _name(general, scope)) not in known]
-            lacking = wanted.fine - sum(1 for each, _ in known if each == general)
-            found += [_aspect(general, scope) for scope in free[: max(0, lacking)]]
-        return WrittenAspects(aspects=found)
+            free = [scope for scope in _scopes(wanted) if (general, _name(general, scope)) not in existing]
+            lacking = wanted.fine - sum(1 for existing_general, _ in existing if existing_general == general)
+            written_aspects += [_aspect(general, scope) for scope in free[: max(0, lacking)]]
+        return WrittenAspects(aspects=written_aspects)
 
     def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
         """A scene of the aspect's scope that a question of its kind and level can be asked about, in sentences."""
         rng, kind = _chance(wanted.seed), _kind_of(wanted.aspect.general)
         scope, kept_out = _words()["scopes"].get(wanted.aspect.name.partition(": ")[2]) or {}, set(wanted.kept_out)
         scenes = (_scene(rng, wanted.level, scope, kept_out) for _ in range(SCENES_DRAWN_MAX))
-        scene = next((each for each in scenes if questions_of(each, kind, wanted.level_name, rng)), None)
+        scene = next((candidate for candidate in scenes if questions_of(candidate, kind, wanted.level_name, rng)), None)
         if scene is None:
             return Failed(NOT_UNDERSTOOD)
         first = scene.groups[0]
-        words = [first.colour, first.place, *(each.kind for each in scene.groups[1:]), first.size]
-        words += [scene.setting, *(each.colour for each in scene.groups[1:])]
+        words = [first.colour, first.place, *(group.kind for group in scene.groups[1:]), first.size]
+        words += [scene.setting, *(group.colour for group in scene.groups[1:])]
         return WrittenDescription(
             description=described(scene, wanted.level.relations, wanted.level.light),
             topic_word=first.kind,
@@ -113,7 +115,7 @@ class SceneAuthor:
             return Failed(NOT_UNDERSTOOD)
         failed, rng = set(wanted.failed), _chance(wanted.seed)
         of_level = questions_of(scene, _kind_of(wanted.aspect.general), wanted.level_name, rng)
-        able = [each for each in of_level if failed.isdisjoint(each.about)]
+        able = [candidate for candidate in of_level if failed.isdisjoint(candidate.about)]
         if not able:
             return Failed(NO_QUESTION)
         chosen = rng.choice(able)
@@ -128,23 +130,25 @@ class SceneAuthor:
 
 def tells_light(description: str) -> bool:
     """Whether a description says what light there is."""
-    return any(told in description for told in LIGHTS.values())
+    return any(phrase in description for phrase in LIGHTS.values())
 
 
-def _generals(wanted: AspectsWanted) -> list[str]:
+def _generals(request: AspectsWanted) -> list[str]:
     """The general aspects of a capability that can be asked about at every level."""
     return [
-        each for each in _words()["capabilities"].get(wanted.capability.name, []) if not _levels_lacking(each, wanted)
+        general
+        for general in _words()["capabilities"].get(request.capability.name, [])
+        if not _levels_lacking(general, request)
     ]
 
 
-def _levels_lacking(general: str, wanted: AspectsWanted) -> list[str]:
-    return [level for level in wanted.levels if _kind_of(general) not in kinds_asked(level)]
+def _levels_lacking(general: str, request: AspectsWanted) -> list[str]:
+    return [level for level in request.levels if _kind_of(general) not in kinds_asked(level)]
 
 
-def _scopes(wanted: AspectsWanted) -> list[str]:
+def _scopes(request: AspectsWanted) -> list[str]:
     """The fine aspects whose scenes every level may show: a plain background is no beach."""
-    plain = any(level.plain for level in wanted.levels.values())
+    plain = any(level.plain for level in request.levels.values())
     return [name for name, scope in _words()["scopes"].items() if not (plain and scope.get("settings"))]
 
 
@@ -203,8 +207,8 @@ def _kind_of(general: str) -> str:
 
 @cache
 def _words() -> dict[str, Any]:
-    found: dict[str, Any] = read_yaml(Path(__file__).with_name("author.yaml"))
-    return found
+    words: dict[str, Any] = read_yaml(Path(__file__).with_name("author.yaml"))
+    return words
 
 
 def _chance(seed: str) -> Random:

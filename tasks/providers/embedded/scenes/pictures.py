@@ -31,9 +31,9 @@ class ScenePictures:
         scene = scene_in(told)
         if scene is None:
             return Failed("refused")
-        _, shown = self.planted(scene, seed)
+        _, drawn_scene = self.planted(scene, seed)
         sink = io.BytesIO()
-        draw_scene(shown, _chance(f"{seed} draw")).save(sink, "PNG", compress_level=3)
+        draw_scene(drawn_scene, _chance(f"{seed} draw")).save(sink, "PNG", compress_level=3)
         return sink.getvalue()
 
     def planted(self, scene: Scene, seed: str) -> tuple[str | None, Scene]:
@@ -53,20 +53,20 @@ def _with_fault(scene: Scene, kind: str, place: int, rng: Random) -> Scene:
         number = rng.choice([n for n in range(1, 5) if n != group.number])
         return scene.with_group(place, number=number)
     if kind == "thing":
-        shown = {each.kind for each in scene.groups}
-        return scene.with_group(place, kind=rng.choice([name for name in THING_KINDS if name not in shown]))
-    taken = {each.place for each in scene.groups}
+        kinds = {other.kind for other in scene.groups}
+        return scene.with_group(place, kind=rng.choice([name for name in THING_KINDS if name not in kinds]))
+    taken = {other.place for other in scene.groups}
     return scene.with_group(place, place=rng.choice([where for where in PLACES if where not in taken]))
 
 
 def _share() -> float:
-    given = os.environ.get(FAULTS) or str(FAULT_SHARE)
+    setting = os.environ.get(FAULTS) or str(FAULT_SHARE)
     try:
-        share = float(given)
+        share = float(setting)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise BadInput(f"{FAULTS}={given!r}: give the share of drawings with a planted fault, 0 to 1")
+        raise BadInput(f"{FAULTS}={setting!r}: give the share of drawings with a planted fault, 0 to 1")
     return share
 
 

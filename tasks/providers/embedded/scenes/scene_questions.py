@@ -54,24 +54,24 @@ class SceneQuestion:
 
 def checks_of(scene: Scene, light: bool) -> list[CheckQuestion]:
     """Whether each thing is there, and if so how many, in which colour and size, and where; then setting and light."""
-    found: list[CheckQuestion] = []
+    checks: list[CheckQuestion] = []
     for group in scene.groups:
-        thing, parent = plural(group.kind), len(found)
-        told: tuple[tuple[str, ElementType, Sequence[str], str], ...] = (
+        thing, parent = plural(group.kind), len(checks)
+        facts: tuple[tuple[str, ElementType, Sequence[str], str], ...] = (
             (f"How many {thing} are there?", ElementType.COUNTING, (), _number(group.number)),
             (f"What colour are the {thing}?", ElementType.COLOR, list(COLOURS), group.colour),
             (f"Are the {thing} small or large?", ElementType.ATTRIBUTE, SIZES, group.size),
             (f"Where are the {thing}?", ElementType.SPATIAL, PLACES, group.place),
         )
-        found.append(_check(f"Are there any {thing}?", group.kind, ElementType.OBJECT, ("yes", "no"), "yes", None))
-        for name, (question, type_, choices, answer) in zip(("number", "colour", "size", "place"), told, strict=True):
-            found.append(_check(question, f"{name} of the {thing}", type_, choices, answer, parent))
-    found.append(
+        checks.append(_check(f"Are there any {thing}?", group.kind, ElementType.OBJECT, ("yes", "no"), "yes", None))
+        for name, (question, type_, choices, answer) in zip(("number", "colour", "size", "place"), facts, strict=True):
+            checks.append(_check(question, f"{name} of the {thing}", type_, choices, answer, parent))
+    checks.append(
         _check("Where is the scene set?", SETTING, ElementType.LOCATION, list(SCENE_SETTINGS), scene.setting, None)
     )
     if light:
-        found.append(_check("What time of day is it?", LIGHT, ElementType.OTHER, list(LIGHTS), scene.light, None))
-    return found
+        checks.append(_check("What time of day is it?", LIGHT, ElementType.OTHER, list(LIGHTS), scene.light, None))
+    return checks
 
 
 def _check(
@@ -241,7 +241,9 @@ def _counted(number: int, *groups: Group) -> _Answer | None:
 
 def _lies(group: Group, compared: str, other: Group) -> bool:
     """Whether a group lies further in a direction than another; by its row or its column alone."""
-    (row, column), (other_row, other_column) = (divmod(PLACES.index(each.place), 3) for each in (group, other))
+    (row, column), (other_row, other_column) = (
+        divmod(PLACES.index(placed_group.place), 3) for placed_group in (group, other)
+    )
     left, right, up, _ = _FURTHEST.values()
     if compared in (left, right):
         return column < other_column if compared == left else column > other_column

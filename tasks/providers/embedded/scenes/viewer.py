@@ -89,7 +89,7 @@ def read_scene(pixels: Pixels) -> Scene:
 
 def _things(hsv: Pixels, strong: npt.NDArray[np.bool_]) -> list[Thing]:
     count, labels, stats, _ = cv2.connectedComponentsWithStats(strong.astype(np.uint8), connectivity=8)
-    found = []
+    things = []
     for label in range(1, count):
         left, top, wide, high, area = (int(value) for value in stats[label])
         if area < _AREA_MIN:
@@ -99,8 +99,8 @@ def _things(hsv: Pixels, strong: npt.NDArray[np.bool_]) -> list[Thing]:
         middle_x, middle_y = left + wide / 2, top + high / 2
         cell = min(2, int(middle_y / (SCENE_SIDE / 3))) * 3 + min(2, int(middle_x / (SCENE_SIDE / 3)))
         size = "large" if max(wide, high) / 2 > (THING_RADIUS["small"] + THING_RADIUS["large"]) / 2 else "small"
-        found.append(Thing(_kind(mask), _colour(hues), size, PLACES[cell]))
-    return found
+        things.append(Thing(_kind(mask), _colour(hues), size, PLACES[cell]))
+    return things
 
 
 def _groups(things: Sequence[Thing]) -> tuple[Group, ...]:
@@ -121,9 +121,9 @@ def _kind(mask: npt.NDArray[np.bool_]) -> str:
     aspect = mask.shape[1] / mask.shape[0]
 
     def fit(kind: str) -> float:
-        template, own = _templates()[kind]
+        template, outline_aspect = _templates()[kind]
         both = np.logical_and(seen, template).sum() / max(1, np.logical_or(seen, template).sum())
-        return float(both - 0.5 * abs(np.log(aspect / own)))
+        return float(both - 0.5 * abs(np.log(aspect / outline_aspect)))
 
     return max(OUTLINES, key=fit)
 
@@ -131,7 +131,7 @@ def _kind(mask: npt.NDArray[np.bool_]) -> str:
 @cache
 def _templates() -> dict[str, tuple[npt.NDArray[np.bool_], float]]:
     """Kind -> (its outline filled and scaled to a square, width / height)."""
-    found = {}
+    templates = {}
     for kind, outline in OUTLINES.items():
         points = np.array(outline, np.float64)
         low, high = points.min(axis=0), points.max(axis=0)
@@ -141,8 +141,8 @@ def _templates() -> dict[str, tuple[npt.NDArray[np.bool_], float]]:
         if hole := HOLES.get(kind):
             cv2.circle(drawn, (8 * _MASK_SIDE, 8 * _MASK_SIDE), int(hole * 8 * _MASK_SIDE), 0, -1)
         small = cv2.resize(drawn.astype(np.float32), (_MASK_SIDE, _MASK_SIDE), interpolation=cv2.INTER_AREA)
-        found[kind] = (small > 0.5, float((high - low)[0] / (high - low)[1]))
-    return found
+        templates[kind] = (small > 0.5, float((high - low)[0] / (high - low)[1]))
+    return templates
 
 
 def _colour(hues: npt.NDArray[np.uint8]) -> str:
@@ -157,8 +157,8 @@ def _setting(pixels: Pixels, strong: npt.NDArray[np.bool_]) -> tuple[str, str]:
     edges = [_mean(pixels[part], strong[part]) for part in (slice(0, _EDGE), slice(-_EDGE, None))]
 
     def distance(setting: str, light: str) -> float:
-        told = (np.array(colour[setting]) * BRIGHTNESS[light] for colour in (SKY, GROUND))
-        return float(sum(np.abs(seen - each).sum() for seen, each in zip(edges, told, strict=True)))
+        expected_colours = (np.array(colour[setting]) * BRIGHTNESS[light] for colour in (SKY, GROUND))
+        return float(sum(np.abs(seen - expected).sum() for seen, expected in zip(edges, expected_colours, strict=True)))
 
     setting, light = min(((s, li) for s in SKY for li in BRIGHTNESS), key=lambda pair: distance(*pair))
     return setting, light
