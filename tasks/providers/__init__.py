@@ -109,19 +109,19 @@ def _once_per_process(path: str, load: Callable[[], Any]) -> Any:
     return _MODELS[key]
 
 
-def _own(capability: str, name: str, path: str, *asked: Any) -> Any:
+def _own(capability: str, name: str, path: str, *first_arguments: Any) -> Any:
     """A provider of this package: each step of the path is called with the result of the previous one."""
-    made = list(asked)
+    arguments = list(first_arguments)
     try:
         for step in path.split(" -> "):
             module, _, attribute = step.partition(":")
-            made = [getattr(importlib.import_module(f"{__name__}.{module}"), attribute)(*made)]
+            arguments = [getattr(importlib.import_module(f"{__name__}.{module}"), attribute)(*arguments)]
     except ImportError as error:
         raise MissingProvider(
             f"{capability}: provider {name!r} cannot be loaded ({error.name}); it needs the production extra; run: "
             + install_command("production")
         ) from None
-    return made[0]
+    return arguments[0]
 
 
 def by_model(capability: str, asked: AskedModel) -> Providers:
@@ -152,8 +152,8 @@ class Foreign:
         self.version = f"{name}-{version}" if (version := getattr(provider, "version", "")) else ""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._provider, name)
-        return self._billed(found) if self._says_its_cost and name in _MEASURES and callable(found) else found
+        member = getattr(self._provider, name)
+        return self._billed(member) if self._says_its_cost and name in _MEASURES and callable(member) else member
 
     def _billed(self, measure: BatchWork) -> BatchWork:
         """A method whose calls are reserved at their highest price, which stays unconfirmed: no service counts it."""

@@ -42,7 +42,7 @@ class Work:
     def report(self, stage: str, notes: Sequence[str] = ()) -> StageReport:
         """The counts by name; failures that follow from others come last."""
         named = sorted(
-            self.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].rpartition(": ")[2], 0), each[0])
+            self.failures.items(), key=lambda failure: (LATER_CAUSES.get(failure[0].rpartition(": ")[2], 0), failure[0])
         )
         counts, calls = dict(sorted(self.counts.items())), dict(sorted(self.calls.items()))
         return StageReport(stage=stage, counts=counts, model_calls=calls, failures=dict(named), notes=list(notes))
@@ -116,13 +116,13 @@ class BatchRun(Generic[Item, Result]):
         waiting, more = self._items, True
         while more:
             self._queue.wait()
-            left = []
+            unanswered = []
             for item, result in self._results(waiting):
                 if result == Failed(WAITING):
-                    left.append(item)
+                    unanswered.append(item)
                 else:
                     yield result
-            waiting, more = left, self._queue.send()
+            waiting, more = unanswered, self._queue.send()
         yield from (Failed(WAITING) for _ in waiting)
 
     def _results(self, items: Iterable[Item]) -> Iterator[tuple[Item, Result | Failed]]:

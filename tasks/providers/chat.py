@@ -56,39 +56,39 @@ def chat_model(asked: AskedModel) -> ChatModel:
     make = _imported(
         _CLASSES[asked.vendor], f"model {asked.name!r}: vendor {asked.vendor} cannot be loaded", "production"
     )
-    made: ChatModel = make(asked if asked.vendor == "embedded" else _endpoint(asked))
-    return made
+    connection: ChatModel = make(asked if asked.vendor == "embedded" else _endpoint(asked))
+    return connection
 
 
 def streaming_model(served: ArenaModel) -> StreamingModel:
     """A connection to a model of an arena. Raises MissingProvider without the package or without a key."""
-    made: StreamingModel = _imported(_OPENAI, "the arena's models cannot be asked", "arena")(_served_at(served))
-    return made
+    connection: StreamingModel = _imported(_OPENAI, "the arena's models cannot be asked", "arena")(_served_at(served))
+    return connection
 
 
 def _imported(path: str, failed: str, extra: str) -> Callable[[Any], Any]:
     module, _, name = path.partition(":")
     try:
-        made: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+        model_class: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise MissingProvider(
             f"{failed} ({error.name} is not installed); it needs the {extra} extra; run: {install_command(extra)}"
         ) from None
-    return made
+    return model_class
 
 
-def _endpoint(asked: AskedModel) -> Endpoint:
-    told = asked.key_told if asked.key_variable else ""
+def _endpoint(asked_model: AskedModel) -> Endpoint:
+    key_source = asked_model.key_told if asked_model.key_variable else ""
     return Endpoint(
-        model=asked.model,
-        version=asked.version,
-        service=asked.service,
-        key=_key(asked.name, asked.key_variable, told),
-        base_url=asked.base_url or "",
-        self_hosted=asked.self_hosted,
-        system=asked.system,
-        temperature=asked.temperature,
-        answer_tokens_max=asked.answer_tokens_max,
+        model=asked_model.model,
+        version=asked_model.version,
+        service=asked_model.service,
+        key=_key(asked_model.name, asked_model.key_variable, key_source),
+        base_url=asked_model.base_url or "",
+        self_hosted=asked_model.self_hosted,
+        system=asked_model.system,
+        temperature=asked_model.temperature,
+        answer_tokens_max=asked_model.answer_tokens_max,
     )
 
 
@@ -113,9 +113,9 @@ def _served_at(served: ArenaModel) -> Endpoint:
     )
 
 
-def _key(name: str, variable: str | None, told: str) -> str:
+def _key(name: str, variable: str | None, key_source: str) -> str:
     """The key; `none` for a server that needs none. Raises MissingProvider when the variable is not set."""
     key = os.environ.get(variable, "") if variable else "none"
     if not key:
-        raise MissingProvider(f"model {name!r}: {told} is not set; export the model's key in it")
+        raise MissingProvider(f"model {name!r}: {key_source} is not set; export the model's key in it")
     return key

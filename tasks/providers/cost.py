@@ -75,15 +75,15 @@ def expected_use(provider: Any, items: Sequence[ItemSize], count: Count) -> Expe
     if not hasattr(provider, "expected_use"):
         return ExpectedUse(len(items), units=len(items))
     try:
-        said = provider.expected_use(items, count)
+        stated_use = provider.expected_use(items, count)
     except Exception as error:  # of another package's code; its text may quote an item
-        said = type(error).__name__
-    if not isinstance(said, ExpectedUse):
+        stated_use = type(error).__name__
+    if not isinstance(stated_use, ExpectedUse):
         raise BadInput(
-            f"provider of service {provider.service!r}: expected_use must return an ExpectedUse, and it gave {said!r}; "
-            "see docs/extending.md"
+            f"provider of service {provider.service!r}: expected_use must return an ExpectedUse, and it gave "
+            f"{stated_use!r}; see docs/extending.md"
         )
-    return said
+    return stated_use
 
 
 def estimate_row(

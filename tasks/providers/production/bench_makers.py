@@ -36,24 +36,24 @@ class ModelAuthor:
 
     def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
         """The aspects that are missing."""
-        told = {
+        facts = {
             "capability": wanted.capability.model_dump(),
             "general_aspects": wanted.general,
             "fine_aspects_of_each": wanted.fine,
             "known": [{"general": general, "name": name} for general, name in wanted.known],
         }
-        return self._ask("aspects", told, WrittenAspects)
+        return self._ask("aspects", facts, WrittenAspects)
 
     def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
         """One description."""
-        told = {
+        facts = {
             "capability": wanted.capability.model_dump(),
             "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction", "guideline"}),
             "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(exclude={"checks", *_OF_QUESTIONS})},
             "words_to_avoid": list(wanted.kept_out),
             "variant": wanted.seed,
         }
-        return self._ask("description", told, WrittenDescription)
+        return self._ask("description", facts, WrittenDescription)
 
     def checks(self, description: str, count: int) -> WrittenChecks | Failed:
         """Check questions."""
@@ -61,7 +61,7 @@ class ModelAuthor:
 
     def question(self, wanted: QuestionWanted) -> WrittenQuestion | Failed:
         """One question with its options."""
-        told = {
+        facts = {
             "capability": wanted.capability.model_dump(),
             "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction"}),
             "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(include=_OF_QUESTIONS)},
@@ -69,15 +69,15 @@ class ModelAuthor:
             "elements_not_shown": list(wanted.failed),
             "variant": wanted.seed,
         }
-        return self._ask("question", told, WrittenQuestion)
+        return self._ask("question", facts, WrittenQuestion)
 
     def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:
         """The option that the description makes right."""
-        told = {"description": description, "question": question, "options": list(options)}
-        return self._ask("solve", told, Solved)
+        facts = {"description": description, "question": question, "options": list(options)}
+        return self._ask("solve", facts, Solved)
 
-    def _ask(self, prompt: str, told: Mapping[str, object], answer: type[Answer]) -> Answer | Failed:
-        material = untrusted(json.dumps(told, ensure_ascii=False, indent=1))
+    def _ask(self, prompt: str, facts: Mapping[str, object], answer: type[Answer]) -> Answer | Failed:
+        material = untrusted(json.dumps(facts, ensure_ascii=False, indent=1))
         loaded = load_prompt(f"bench/{prompt}")
         return self.model.ask(Question(loaded.text, material, reply=loaded.reply), answer)
 
@@ -95,6 +95,6 @@ class ModelViewer:
     def look(self, image: tuple[str, bytes], question: str, choices: Sequence[str]) -> str | Failed:
         """The model's answer."""
         listed = f"\nChoices: {'; '.join(choices)}" if choices else ""
-        asked = Question(self._prompt.text, untrusted(question + listed), (image,), self._prompt.reply)
-        answer = self.model.ask(asked, Looked)
+        model_question = Question(self._prompt.text, untrusted(question + listed), (image,), self._prompt.reply)
+        answer = self.model.ask(model_question, Looked)
         return answer if isinstance(answer, Failed) else answer.answer

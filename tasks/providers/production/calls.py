@@ -162,8 +162,8 @@ class Service:
     def _wait_seconds(self, state: tenacity.RetryCallState) -> float:
         """The wait that the service asked for, or a random part of the exponential backoff."""
         failure = state.outcome.exception() if state.outcome else None
-        asked = failure.wait_seconds if isinstance(failure, CallFailed) else 0.0
-        return max(asked, tenacity.wait_random_exponential(self.first_seconds, self.longest_seconds)(state))
+        least_wait = failure.wait_seconds if isinstance(failure, CallFailed) else 0.0
+        return max(least_wait, tenacity.wait_random_exponential(self.first_seconds, self.longest_seconds)(state))
 
 
 class Pace:

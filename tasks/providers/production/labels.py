@@ -68,27 +68,27 @@ class LanguageModelTagger(Generic[Labels]):
         """`labels` makes the row; its arguments are the fields of all answers."""
         self.model, self._labels = model, labels
         self.asked = tuple(asked)
-        self.looks_at_images = any(each.sees is not Sees.PROMPT for each in asked)
+        self.looks_at_images = any(question.sees is not Sees.PROMPT for question in asked)
         self.service = model.version
-        self.version = f"{model.version}-max{SENT_SIDE_MAX}+{'+'.join(each.prompt.version for each in asked)}"
+        self.version = f"{model.version}-max{SENT_SIDE_MAX}+{'+'.join(question.prompt.version for question in asked)}"
 
     def tag(self, documents: Sequence[Document]) -> list[Labels | Failed]:
         """Labels of every document, in order; several questions are asked concurrently."""
-        pairs = [(document, each) for document in documents for each in self.asked]
+        pairs = [(document, question) for document in documents for question in self.asked]
         answers = iter(list(map_ordered(lambda pair: self._answer(*pair), pairs, CALLS_AT_ONCE)))
         return [self._joined([next(answers) for _ in self.asked]) for _ in documents]
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """Every question about every document, but those whose answer is known without images."""
         use = ExpectedUse(0)
-        for each in self.asked:
-            about = [item for item in items if item.images or each.without_images is None]
-            texts = ["" if each.sees is Sees.IMAGES else item.text[:LABELLED_CHARACTERS] for item in about]
-            shown = [
-                size for item in about for size in item.images[:LABELLED_IMAGES_MAX] if each.sees is not Sees.PROMPT
+        for question in self.asked:
+            about = [item for item in items if item.images or question.without_images is None]
+            texts = ["" if question.sees is Sees.IMAGES else item.text[:LABELLED_CHARACTERS] for item in about]
+            original_sizes = [
+                size for item in about for size in item.images[:LABELLED_IMAGES_MAX] if question.sees is not Sees.PROMPT
             ]
-            sizes = [sent_size(*size) for size in shown]
-            use = use.plus(expected_answers(count, each.prompt.text, each.answer, texts, sizes))
+            sizes = [sent_size(*size) for size in original_sizes]
+            use = use.plus(expected_answers(count, question.prompt.text, question.answer, texts, sizes))
         return use
 
     def _joined(self, answers: Sequence[LabelReplies | Failed]) -> Labels | Failed:
@@ -100,24 +100,29 @@ class LanguageModelTagger(Generic[Labels]):
             fields |= answer
         return self._labels(**fields)
 
-    def _answer(self, document: Document, asked: DocumentQuestion) -> LabelReplies | Failed:
-        if not document.image_count and asked.without_images is not None:
-            return asked.without_images
-        question = _question(document, asked)
+    def _answer(self, document: Document, document_question: DocumentQuestion) -> LabelReplies | Failed:
+        if not document.image_count and document_question.without_images is not None:
+            return document_question.without_images
+        question = _question(document, document_question)
         if question is None:
             return Failed("images_missing")  # an answer from the prompt alone would be a guess
-        answer = self.model.ask(question, asked.answer)
+        answer = self.model.ask(question, document_question.answer)
         return answer if isinstance(answer, Failed) else answer.model_dump()
 
 
-def _question(document: Document, asked: DocumentQuestion) -> Question | None:
+def _question(document: Document, document_question: DocumentQuestion) -> Question | None:
     """Question that is sent; None when images are needed and missing."""
-    prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:LABELLED_CHARACTERS]
-    if asked.sees is Sees.PROMPT:
-        return Question(asked.prompt.text, untrusted(prompt), reply=asked.prompt.reply)
+    prompt = "" if document_question.sees is Sees.IMAGES else document.prompt[:LABELLED_CHARACTERS]
+    if document_question.sees is Sees.PROMPT:
+        return Question(document_question.prompt.text, untrusted(prompt), reply=document_question.prompt.reply)
     if len(document.images) != document.image_count:
         return None
-    return Question(asked.prompt.text, untrusted(prompt), document.images[:LABELLED_IMAGES_MAX], asked.prompt.reply)
+    return Question(
+        document_question.prompt.text,
+        untrusted(prompt),
+        document.images[:LABELLED_IMAGES_MAX],
+        document_question.prompt.reply,
+    )
 
 
 def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
@@ -125,8 +130,8 @@ def categories(model: HostedModel) -> LanguageModelTagger[Categories]:
     together = [tag for tag in TAGS if not reply_format(f"tags/{tag}")]
     alone = [_about(tag) for tag in TAGS if tag not in together]
     answer = _answer_about(together) if alone else Categories
-    asked = [DocumentQuestion(tags_prompt("categories", together), answer)] if together else []
-    return LanguageModelTagger(model, [*asked, *alone], Categories)
+    joint_questions = [DocumentQuestion(tags_prompt("categories", together), answer)] if together else []
+    return LanguageModelTagger(model, [*joint_questions, *alone], Categories)
 
 
 def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
@@ -136,8 +141,8 @@ def categories_each_tag(model: HostedModel) -> LanguageModelTagger[Categories]:
 
 def _about(tag: str) -> DocumentQuestion:
     """The question about one tag. Tags that depend on images alone are false without images."""
-    known = {tag: False} if sees(tag) is Sees.IMAGES else None
-    return DocumentQuestion(tags_prompt(tag, (tag,)), _answer_about([tag]), sees(tag), known)
+    without_images = {tag: False} if sees(tag) is Sees.IMAGES else None
+    return DocumentQuestion(tags_prompt(tag, (tag,)), _answer_about([tag]), sees(tag), without_images)
 
 
 def _answer_about(tags: Sequence[str]) -> type[Row]:
@@ -152,16 +157,16 @@ def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
 
 def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
     """A place in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`)."""
-    known, prompt = taxonomy_file(), taxonomy_prompt()
+    taxonomy_trees, prompt = taxonomy_file(), taxonomy_prompt()
     if prompt.reply:
-        return LanguageModelTagger(model, [DocumentQuestion(prompt, _four_columns(known))], Taxonomy)
-    kinds = {"question": known.question, "image": known.image}
+        return LanguageModelTagger(model, [DocumentQuestion(prompt, _four_columns(taxonomy_trees))], Taxonomy)
+    kinds = {"question": taxonomy_trees.question, "image": taxonomy_trees.image}
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
-    asked = DocumentQuestion(prompt, create_model("Place", __base__=MadeRow, **fields))
-    return LanguageModelTagger(model, [asked], placed)
+    question = DocumentQuestion(prompt, create_model("Place", __base__=MadeRow, **fields))
+    return LanguageModelTagger(model, [question], placed)
 
 
-def _four_columns(known: TaxonomyFile) -> type[Row]:
+def _four_columns(taxonomy_trees: TaxonomyFile) -> type[Row]:
     """The answer in four words, which must be places of the taxonomy."""
 
     class Places(Taxonomy):
@@ -171,7 +176,7 @@ def _four_columns(known: TaxonomyFile) -> type[Row]:
         def are_known(self) -> Self:
             question = _place(self.question_category, self.question_subcategory)
             image = _place(self.image_domain, self.image_subdomain)
-            if question not in {None, *known.question} or image not in {None, *known.image}:
+            if question not in {None, *taxonomy_trees.question} or image not in {None, *taxonomy_trees.image}:
                 raise ValueError("no place of the taxonomy")
             return self
 

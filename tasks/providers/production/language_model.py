@@ -69,11 +69,11 @@ class Turn:
         """Text and images in the order in which they are sent; between images, text without words is left out."""
         if not self.places:
             return [self.text, *self.images]
-        found, start = list[str | Upload](), 0
+        pieces, start = list[str | Upload](), 0
         for place, number in sorted(zip(self.places, range(len(self.images)), strict=True)):
-            found += [self.text[start:place], self.images[number]]
+            pieces += [self.text[start:place], self.images[number]]
             start = place
-        return [each for each in [*found, self.text[start:]] if not isinstance(each, str) or each.strip()]
+        return [piece for piece in [*pieces, self.text[start:]] if not isinstance(piece, str) or piece.strip()]
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ class HostedModel(Batched):
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, truncated, malformed and missing answers are failures."""
-        asked = ChatMessage("user", question.material, question.images)
+        message = ChatMessage("user", question.material, question.images)
         shape = None if question.reply else shape_of(answer)
-        reply = self.chat([ChatMessage("system", question.instructions), asked], shape=shape)
+        reply = self.chat([ChatMessage("system", question.instructions), message], shape=shape)
         if isinstance(reply, Failed):
             return reply
         if reply.state in ("refused", "truncated"):
@@ -159,10 +159,12 @@ class HostedModel(Batched):
         price = ledger().prices.tokens(self.service)
         if price is None:
             return None
-        told = [*(turn.text for turn in chat.turns), str(chat.shape.schema) if chat.shape else ""]
-        text_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in told)
-        shown = sum(price.image_tokens(image.width, image.height) for turn in chat.turns for image in turn.images)
-        return (price.batch_usd if batch else price.usd)(text_bytes + shown, self.endpoint.answer_tokens_max)
+        texts = [*(turn.text for turn in chat.turns), str(chat.shape.schema) if chat.shape else ""]
+        text_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        image_tokens = sum(
+            price.image_tokens(image.width, image.height) for turn in chat.turns for image in turn.images
+        )
+        return (price.batch_usd if batch else price.usd)(text_bytes + image_tokens, self.endpoint.answer_tokens_max)
 
     @abstractmethod
     def _call(self, chat: Chat, bill: Bill) -> Reply:
@@ -178,15 +180,17 @@ def expected_answers(
 ) -> ExpectedUse:
     """Use by one question about each material, as it is sent: instructions, fence and the answer's schema with it."""
     shape, calls = shape_of(answer).schema, len(materials)
-    told = calls * (count(instructions) + count(json.dumps(shape))) + sum(count(untrusted(each)) for each in materials)
-    said = count(json.dumps({name: _common(kind) for name, kind in shape["properties"].items()}))
-    return ExpectedUse(calls, 0, told, image_sizes, calls * said, calls * ANSWER_TOKENS_MAX)
+    input_tokens = calls * (count(instructions) + count(json.dumps(shape))) + sum(
+        count(untrusted(material)) for material in materials
+    )
+    answer_tokens = count(json.dumps({name: _common(kind) for name, kind in shape["properties"].items()}))
+    return ExpectedUse(calls, 0, input_tokens, image_sizes, calls * answer_tokens, calls * ANSWER_TOKENS_MAX)
 
 
 def _common(kind: Mapping[str, Any]) -> Any:
     """An answer of middle length to one field of a schema."""
     kinds = kind.get("anyOf", [kind])
-    among = sorted((each for one in kinds for each in one.get("enum", ())), key=lambda each: len(str(each)))
+    among = sorted((choice for one in kinds for choice in one.get("enum", ())), key=lambda choice: len(str(choice)))
     if among:
         return among[len(among) // 2]
     return False if any(one.get("type") == "boolean" for one in kinds) else "Some Words"
@@ -214,8 +218,8 @@ def key_in(variable: str) -> str:
 
 def _turn(message: ChatMessage) -> Turn:
     """Raises ImageRejected."""
-    shown = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
-    return Turn(message.role, message.text, tuple(shown), message.places)
+    uploads = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
+    return Turn(message.role, message.text, tuple(uploads), message.places)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -226,18 +230,18 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def timeout_seconds() -> float:
     """Seconds of silence after which a call times out. Raises BadInput."""
-    given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
-    if (timeout := waiting_seconds(given)) <= 0:
-        raise BadInput(f"{TIMEOUT}={given!r}: give a request timeout in seconds, more than 0")
+    setting = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
+    if (timeout := waiting_seconds(setting)) <= 0:
+        raise BadInput(f"{TIMEOUT}={setting!r}: give a request timeout in seconds, more than 0")
     return timeout
 
 
 def calls_at_once() -> int:
     """Maximum number of concurrent calls. Raises BadInput."""
-    given = os.environ.get(CALLS) or str(CALLS_MAX)
-    if not given.isdecimal() or not int(given):
-        raise BadInput(f"{CALLS}={given!r}: give the maximum number of concurrent calls, 1 or more")
-    return int(given)
+    setting = os.environ.get(CALLS) or str(CALLS_MAX)
+    if not setting.isdecimal() or not int(setting):
+        raise BadInput(f"{CALLS}={setting!r}: give the maximum number of concurrent calls, 1 or more")
+    return int(setting)
 
 
 @cache
@@ -274,7 +278,7 @@ class VendorPictures(ABC):
             return Failed(failure.reason)
 
     @abstractmethod
-    def _image(self, told: str, bill: Bill) -> bytes:
+    def _image(self, image_prompt: str, bill: Bill) -> bytes:
         """One call. Raises CallFailed(REFUSED) when the model or its vendor declines, and for all that is no image."""
 
 

@@ -51,9 +51,9 @@ class ModelModeration:
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order; scores are 0 or 1. A text fails when a piece of it fails."""
         pieces = [pieces_of(text, WINDOW_CHARACTERS, OVERLAP) for text in texts]
-        asked = [Question(self._instructions, untrusted(piece)) for some in pieces for piece in some]
-        each = iter(list(map_ordered(lambda question: self._model.ask(question, Harms), asked, CALLS_AT_ONCE)))
-        return [_together([next(each) for _ in some]) for some in pieces]
+        questions = [Question(self._instructions, untrusted(piece)) for text_pieces in pieces for piece in text_pieces]
+        answers = iter(list(map_ordered(lambda question: self._model.ask(question, Harms), questions, CALLS_AT_ONCE)))
+        return [_together([next(answers) for _ in text_pieces]) for text_pieces in pieces]
 
     def expected_use(self, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
         """One question a piece."""
@@ -67,11 +67,11 @@ def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:
         return next(answer for answer in answers if isinstance(answer, Failed))
     if not harms:
         return NOTHING
-    found = {name: any(getattr(each, name) for each in harms) for name in Harms.model_fields}
+    flags = {name: any(getattr(piece_harms, name) for piece_harms in harms) for name in Harms.model_fields}
     return Moderation(
-        flagged_probability=float(any(found.values())),
-        flagged_categories=sorted(name for name, flag in found.items() if flag),
-        category_scores=[CategoryScore(category=name, score=float(flag)) for name, flag in sorted(found.items())],
+        flagged_probability=float(any(flags.values())),
+        flagged_categories=sorted(name for name, flag in flags.items() if flag),
+        category_scores=[CategoryScore(category=name, score=float(flag)) for name, flag in sorted(flags.items())],
     )
 
 
@@ -108,5 +108,5 @@ class ModelRefusals:
     def _ask(self, text: str) -> bool | Failed:
         if not text.strip():
             return False
-        said = self._model.ask(Question(self._instructions, untrusted(text[:SCREENED_CHARACTERS])), Refusing)
-        return said if isinstance(said, Failed) else said.refusal != "neither"
+        answer = self._model.ask(Question(self._instructions, untrusted(text[:SCREENED_CHARACTERS])), Refusing)
+        return answer if isinstance(answer, Failed) else answer.refusal != "neither"

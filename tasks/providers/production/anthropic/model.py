@@ -70,7 +70,7 @@ class AnthropicModel(HostedModel):
         return _said(message)
 
     def _request(self, chat: Chat) -> Request:
-        wanted = {
+        optional_fields = {
             "system": chat.system or None,
             "temperature": self.endpoint.temperature,
             "top_p": self.endpoint.top_p,
@@ -80,7 +80,7 @@ class AnthropicModel(HostedModel):
             "model": self.endpoint.model,
             "max_tokens": self.endpoint.answer_tokens_max,
             "messages": [_message(turn) for turn in chat.turns if turn.role != "system"],
-            **{name: value for name, value in wanted.items() if value is not None},
+            **{name: value for name, value in optional_fields.items() if value is not None},
         }
 
     def _batches(self) -> "AnthropicBatches":
@@ -109,10 +109,10 @@ class AnthropicBatches(BatchApi):
             request["custom_id"] = token + request["custom_id"]
         with _failures():
             create = self._client.messages.batches.create
-            made = create(requests=[], extra_body={"requests": requests}, timeout=UPLOAD_SECONDS)
-        if not isinstance(made, MessageBatch) or not made.id:
+            batch = create(requests=[], extra_body={"requests": requests}, timeout=UPLOAD_SECONDS)
+        if not isinstance(batch, MessageBatch) or not batch.id:
             raise CallFailed("malformed_answer")
-        return made.id
+        return batch.id
 
     def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
         """In the order of the API's list; the mark is known only of batches that have ended."""

@@ -181,8 +181,12 @@ class VendorBatchQueue:
 
     def _awaited(self) -> list[BatchRecord]:
         """The batches with a question of this run that has no outcome."""
-        wanted = self._asked - self._outcomes.keys()
-        return [each for each in self._records.open.values() if each.batch_id and not wanted.isdisjoint(each.names)]
+        open_questions = self._asked - self._outcomes.keys()
+        return [
+            record
+            for record in self._records.open.values()
+            if record.batch_id and not open_questions.isdisjoint(record.names)
+        ]
 
     def _send(self) -> None:
         """Create a batch of the request file, after its record is stored."""
@@ -202,8 +206,8 @@ class VendorBatchQueue:
         attempts = itertools.count()
 
         def make() -> str:
-            found = self._api.find(record.token, record.created_at) if next(attempts) else None
-            return found or self._api.make(self._file, record.token)
+            batch_id = self._api.find(record.token, record.created_at) if next(attempts) else None
+            return batch_id or self._api.make(self._file, record.token)
 
         return make
 
@@ -211,12 +215,12 @@ class VendorBatchQueue:
         """Look up batches of earlier runs that were killed before they stored the vendor's id."""
         for record in [record for record in self._records.open.values() if not record.batch_id]:
             try:
-                found = self._service.again(partial(self._api.find, record.token, record.created_at))
+                batch_id = self._service.again(partial(self._api.find, record.token, record.created_at))
             except CallFailed as failure:  # the batch may be running: do not ask its questions again
                 self._close(record.names, failure.reason, billed=True)
                 continue
-            if found:
-                self._records.made(record, found)
+            if batch_id:
+                self._records.made(record, batch_id)
             else:
                 self._records.forget(record)
 
@@ -228,10 +232,10 @@ class VendorBatchQueue:
         with progress("answers of batches", sum(len(record.names) for record in running)) as advance:
             while running := [record for record in running if not self._has_ended(record)]:
                 advance(0)
-                left = self._until - time.monotonic()
-                if left <= 0:
+                seconds_left = self._until - time.monotonic()
+                if seconds_left <= 0:
                     break
-                time.sleep(min(left, pause))
+                time.sleep(min(seconds_left, pause))
                 ledger().try_again()  # a poll is free, and its answer is paid for
                 pause = min(self._service.longest_seconds, pause * 1.5)
         for record in running:

@@ -106,7 +106,9 @@ class GeminiModel(HostedModel):
             return _said(response)
 
     def _request(self, chat: Chat) -> Request:
-        contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in _contents(chat.turns)]
+        contents = [
+            content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in _contents(chat.turns)
+        ]
         return {
             "contents": contents,
             **({"systemInstruction": {"parts": [{"text": chat.system}], "role": "user"}} if chat.system else {}),
@@ -169,8 +171,8 @@ class GeminiBatches(BatchApi):
             rows = [row for file in files for row in json_rows(self._client.files.download(file=file))]
         outcomes = [(row["key"], _row_outcome(row)) for row in rows if isinstance(row.get("key"), str)]
         outcomes += [
-            (str((each.metadata or {}).get("key", "")), _outcome(each.response))
-            for each in dest.inlined_responses or ()
+            (str((response.metadata or {}).get("key", "")), _outcome(response.response))
+            for response in dest.inlined_responses or ()
         ]
         return Ended(outcomes, reason, reason == "missing_answer", files)
 
@@ -279,10 +281,10 @@ class GeminiPictures(VendorPictures):
         self._client = gemini_client()
         super().__init__("google", model_of(GEMINI_IMAGE_MODEL_VARIABLE, GEMINI_DEFAULT_IMAGE_MODEL))
 
-    def _image(self, told: str, bill: Bill) -> bytes:
+    def _image(self, image_prompt: str, bill: Bill) -> bytes:
         config = types.GenerateContentConfig(response_modalities=["IMAGE"])
         with gemini_failures():
-            response = self._client.models.generate_content(model=self.model_name, contents=told, config=config)
+            response = self._client.models.generate_content(model=self.model_name, contents=image_prompt, config=config)
         if _blocked(response):
             raise CallFailed(REFUSED_CALL)
         candidates = response.candidates or []
@@ -291,7 +293,7 @@ class GeminiPictures(VendorPictures):
         if is_declined(candidates[0].finish_reason):
             raise CallFailed(REFUSED_CALL)
         content = candidates[0].content
-        found = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]
-        if len(found) != 1 or not found[0]:
+        images = [part.inline_data.data for part in (content.parts if content else None) or () if part.inline_data]
+        if len(images) != 1 or not images[0]:
             raise CallFailed("no_image_in_answer")
-        return bytes(found[0])
+        return bytes(images[0])

@@ -120,21 +120,23 @@ class VisionClient:
         answers: VisionAnswers = {key: answer for key, answer in kept.items() if answer and feature in answer.features}
         unknown = {image.image_id: image for image in images if image.image_id not in answers}
         uploads = ((image, for_upload(image)) for image in unknown.values())
-        batches = in_batches(uploads, lambda each: len(each[1].content), REQUEST_BYTES_MAX, VISION_IMAGES_MAX)
-        for some in map_ordered(self._ask, batches, VISION_REQUESTS_AT_ONCE):
-            answers |= some
+        batches = in_batches(uploads, lambda pair: len(pair[1].content), REQUEST_BYTES_MAX, VISION_IMAGES_MAX)
+        for batch_answers in map_ordered(self._ask, batches, VISION_REQUESTS_AT_ONCE):
+            answers |= batch_answers
         return [answers[image.image_id] for image in images]
 
     def _ask(self, batch: Batch) -> VisionAnswers:
-        wanted = frozenset(self._wanted)
-        features = [Feature(type_=feature, max_results=FACES_MAX) for feature in sorted(wanted)]
-        requests = [AnnotateImageRequest(image=Image(content=each.content), features=features) for _, each in batch]
+        feature_set = frozenset(self._wanted)
+        features = [Feature(type_=feature, max_results=FACES_MAX) for feature in sorted(feature_set)]
+        requests = [
+            AnnotateImageRequest(image=Image(content=sent_image.content), features=features) for _, sent_image in batch
+        ]
         try:
             responses = self._service.ask_for_units(len(requests) * len(features), lambda _: self._call(requests))
         except CallFailed as failure:
             return {image.image_id: Failed(failure.reason) for image, _ in batch}
         answers = {
-            image.image_id: _annotated(image, upload, wanted, response)
+            image.image_id: _annotated(image, upload, feature_set, response)
             for (image, upload), response in zip(batch, responses, strict=True)
         }
         with self._lock:  # the next capability asks about the same batch
@@ -195,8 +197,10 @@ def _annotated(
     ]
     faces.sort(key=lambda face: -face.confidence)
     adult = int(response.safe_search_annotation.adult)
-    seen = sorted(response.localized_object_annotations, key=lambda each: -each.score)
-    objects = list(dict.fromkeys(each.name for each in seen if each.score >= OBJECT_SCORE_MIN))
+    seen = sorted(response.localized_object_annotations, key=lambda detected_object: -detected_object.score)
+    objects = list(
+        dict.fromkeys(detected_object.name for detected_object in seen if detected_object.score >= OBJECT_SCORE_MIN)
+    )
     return Annotated(features, faces, _text(response.text_annotations, image, upload), adult, objects)
 
 
@@ -214,10 +218,10 @@ def _box(polygon: BoundingPoly, image: DecodedImage, upload: Upload) -> list[int
     return [left, top, right - left, bottom - top]
 
 
-def _text(found: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload) -> ImageText:
+def _text(annotations: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload) -> ImageText:
     """The first annotation is the whole text, the others are its words."""
-    lines = [line for line in found[0].description.split("\n") if line.strip()] if found else []
-    text, words = "\n".join(lines), found[1:]
+    lines = [line for line in annotations[0].description.split("\n") if line.strip()] if annotations else []
+    text, words = "\n".join(lines), annotations[1:]
     # a word that is not found after the previous one gets the whole text as span
     boxes, end = [], 0
     for word in words:

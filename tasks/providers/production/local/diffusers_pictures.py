@@ -45,8 +45,10 @@ class DiffusersPictures:
         self._settings = _settings()
         self._pipeline = _loaded(folder, self._settings)
         files = sorted(file for file in folder.rglob("*") if file.suffix in _READ)
-        given = "".join(f"+{name}={value}" for name, value in sorted(self._settings.items()))
-        self.version = f"diffusers-{diffusers.__version__}-{type(self._pipeline).__name__}-{fingerprint(files)}{given}"
+        settings_text = "".join(f"+{name}={value}" for name, value in sorted(self._settings.items()))
+        self.version = (
+            f"diffusers-{diffusers.__version__}-{type(self._pipeline).__name__}-{fingerprint(files)}{settings_text}"
+        )
         self._one_at_a_time = threading.Lock()
 
     def draw(self, told: str, seed: str) -> bytes | Failed:
@@ -69,12 +71,12 @@ class DiffusersPictures:
 def _settings() -> dict[str, Any]:
     """The pipeline's own settings, from the environment. Raises BadInput for anything but numbers and texts by name."""
     try:
-        given = json.loads(os.environ.get(CALL) or "{}")
+        settings = json.loads(os.environ.get(CALL) or "{}")
     except ValueError:
-        given = None
-    if not isinstance(given, dict) or not all(isinstance(value, int | float | str) for value in given.values()):
+        settings = None
+    if not isinstance(settings, dict) or not all(isinstance(value, int | float | str) for value in settings.values()):
         raise BadInput(f'{CALL}: give a JSON object of numbers and texts, such as {{"num_inference_steps": 4}}')
-    return given
+    return settings
 
 
 def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
@@ -105,9 +107,11 @@ def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
         raise MissingProvider(
             f"pictures: the pipeline in {DIFFUSERS_WEIGHTS} draws no image from a text; take a text-to-image one"
         )
-    known = sorted(parameters.keys() - {"prompt", "generator", "num_images_per_prompt", "return_dict", "output_type"})
+    setting_names = sorted(
+        parameters.keys() - {"prompt", "generator", "num_images_per_prompt", "return_dict", "output_type"}
+    )
     for name in settings:
-        if name not in known:
-            raise BadInput(f"{CALL}: {type(pipeline).__name__} has no setting {known_values(name, known)}")
+        if name not in setting_names:
+            raise BadInput(f"{CALL}: {type(pipeline).__name__} has no setting {known_values(name, setting_names)}")
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to(device)

@@ -103,11 +103,11 @@ class OpenClip:
 
     def embed_images(self, images: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        return self._embed(images, lambda on, some: (on.encode_image, torch.stack([on.prepare(i.pil) for i in some])))
+        return self._embed(images, lambda on, batch: (on.encode_image, torch.stack([on.prepare(i.pil) for i in batch])))
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length. Most architectures read the first 77 tokens."""
-        return self._embed(texts, lambda on, some: (on.encode_text, on.tokenize(list(some))))
+        return self._embed(texts, lambda on, batch: (on.encode_text, on.tokenize(list(batch))))
 
     def _embed(self, items: Sequence[Any], prepared: Callable[[Replica, Sequence[Any]], tuple[Encode, Any]]) -> Vectors:
         """`prepared` gives the encoder of a replica and its input for some items."""

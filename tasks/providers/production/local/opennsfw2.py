@@ -48,7 +48,10 @@ class OpenNsfw2:
         batches = (images[start : start + size] for start in range(0, len(images), size))
         probabilities = [probability for batch in batches for probability in self._batch(batch)]
         # NaN would pass every `>=` rule of a policy
-        return [each if 0.0 <= each <= 1.0 else Failed("not_a_probability") for each in probabilities]
+        return [
+            nsfw_probability if 0.0 <= nsfw_probability <= 1.0 else Failed("not_a_probability")
+            for nsfw_probability in probabilities
+        ]
 
     def _batch(self, images: Sequence[DecodedImage]) -> list[float]:
         preprocessing = opennsfw2.Preprocessing.YAHOO
@@ -64,9 +67,9 @@ class OpenNsfw2:
 
 def _weights() -> Path:
     """The given file, or the package's own, which is downloaded by building its model. Raises MissingProvider."""
-    if given := os.environ.get(NSFW_WEIGHTS):
-        if Path(given).is_file():
-            return Path(given)
+    if named_file := os.environ.get(NSFW_WEIGHTS):
+        if Path(named_file).is_file():
+            return Path(named_file)
         raise MissingProvider(f"nsfw: {NSFW_WEIGHTS} names no file; give the path of open_nsfw_weights.h5, or unset it")
     home = Path(os.environ.get("OPENNSFW2_HOME") or Path.home())
     file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"

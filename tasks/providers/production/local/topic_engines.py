@@ -58,5 +58,7 @@ class Cuml:
             )
             return np.asarray(reducer.fit_transform(vectors), np.float32)
 
-        found = HDBSCAN(min_cluster_size=members_min).fit(reduced(settings.dimensions))
-        return Clustering(np.asarray(found.labels_, np.int32), np.asarray(found.probabilities_, np.float32), reduced(2))
+        clusterer = HDBSCAN(min_cluster_size=members_min).fit(reduced(settings.dimensions))
+        return Clustering(
+            np.asarray(clusterer.labels_, np.int32), np.asarray(clusterer.probabilities_, np.float32), reduced(2)
+        )

@@ -42,10 +42,10 @@ def torch_devices() -> list[str]:
     """Names of all cards, or of the CPU. Raises BadInput or MissingProvider where `cuda` is set and torch has none."""
     import torch
 
-    found = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if on_card() else []
-    if card_demanded() and not found:
+    cards = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if on_card() else []
+    if card_demanded() and not cards:
         raise MissingProvider("--set device=cuda: this torch has no CUDA; install one that has, or give device=auto")
-    return found or ["cpu"]
+    return cards or ["cpu"]
 
 
 def hub_file(repository: str, names: Sequence[str]) -> Path:
@@ -110,8 +110,8 @@ class YuNet:
         return [self._find(image) for image in images]
 
     def _find(self, image: DecodedImage) -> list[Face] | Failed:
-        found = [np.empty((0, 5), np.float32), *self._detections(image)]
-        rows = np.concatenate(found)
+        detections = [np.empty((0, 5), np.float32), *self._detections(image)]
+        rows = np.concatenate(detections)
         if not np.isfinite(rows).all():
             return Failed("not_a_number")
         rows[:, :4] = np.clip(rows[:, :4], 0, [image.width, image.height] * 2)
@@ -145,13 +145,13 @@ def _detector(file: Path) -> cv2.FaceDetectorYN:
         )
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of every network that it loads
     try:
-        made = cv2.FaceDetectorYN.create(
+        detector = cv2.FaceDetectorYN.create(
             str(file), "", (SIDE_WHOLE, SIDE_WHOLE), FACE_CONFIDENCE_MIN, _OVERLAP_MAX, _CANDIDATES_MAX
         )
-        _rows(made, threading.Lock(), np.zeros((64, 64, 3), np.uint8))
+        _rows(detector, threading.Lock(), np.zeros((64, 64, 3), np.uint8))
     except cv2.error:
         raise MissingProvider(
             f"faces: the file in {YUNET_WEIGHTS} is no YuNet network that this OpenCV ({cv2.__version__}) can run; "
             "take face_detection_yunet_2023mar.onnx"
         ) from None
-    return made
+    return detector

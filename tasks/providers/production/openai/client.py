@@ -99,13 +99,13 @@ def rate_limit(headers: Mapping[str, str], tokens_used: int | None) -> tuple[flo
     limits = []
     for what, a_call in (("requests", 1), ("tokens", tokens_used)):
         try:
-            limit, left = (float(headers[f"x-ratelimit-{name}-{what}"]) for name in ("limit", "remaining"))
+            limit, remaining = (float(headers[f"x-ratelimit-{name}-{what}"]) for name in ("limit", "remaining"))
             reset = span_seconds(headers[f"x-ratelimit-reset-{what}"])
         except (KeyError, ValueError):
             continue
         if a_call:
-            used = limit - left
-            limits.append((left / a_call, reset * a_call / used if used > 0 else 0.0))
+            used = limit - remaining
+            limits.append((remaining / a_call, reset * a_call / used if used > 0 else 0.0))
     return (min(calls for calls, _ in limits), max(gap for _, gap in limits)) if limits else None
 
 

@@ -94,10 +94,14 @@ class AnswerCutOff(Exception):
 def openai_model() -> "OpenAiModel":
     """The model that the environment names. Raises MissingProvider without a key."""
     base_url = os.environ.get(OPENAI_BASE_URL_VARIABLE, "")
-    own = is_own_server(base_url)
+    is_self_hosted = is_own_server(base_url)
     return OpenAiModel(
         named_by_environment(
-            "openai", OPENAI_KEY_VARIABLE, (OPENAI_MODEL_VARIABLE, OPENAI_DEFAULT_MODEL), base_url, self_hosted=own
+            "openai",
+            OPENAI_KEY_VARIABLE,
+            (OPENAI_MODEL_VARIABLE, OPENAI_DEFAULT_MODEL),
+            base_url,
+            self_hosted=is_self_hosted,
         )
     )
 
@@ -125,9 +129,9 @@ class OpenAiModel(HostedModel):
         if limit := rate_limit(response.headers, getattr(getattr(completion, "usage", None), "total_tokens", None)):
             self._service.pace.heard(*limit)
         bill.settle_tokens(*used)
-        found = said(completion)
+        reply = said(completion)
         without_schema = chat.shape is not None and chat.shape.strict and chat.form == "text"
-        return replace(found, text=_inner_json(found.text)) if without_schema else found
+        return replace(reply, text=_inner_json(reply.text)) if without_schema else reply
 
     def _request(self, chat: Chat) -> Request:
         strict = chat.shape if chat.shape and chat.shape.strict else None
@@ -159,18 +163,20 @@ class OpenAiModel(HostedModel):
         request = {"messages": sent, **counted, **self._limits(), **self.endpoint.extra_body}
         whole, used = False, TokensUsed()
         create = self._streaming.chat.completions.create
-        asked = create(
+        opening_stream = create(
             model=self.endpoint.model, messages=[], stream=True, extra_body=request, extra_headers=self.endpoint.headers
         )
-        async with await asked as pieces:
+        async with await opening_stream as pieces:
             async for piece in pieces:
                 if piece.usage:  # of all so far
                     used = TokensUsed(*tokens_used(piece))
                 for choice in piece.choices[:1]:
                     whole = whole or choice.finish_reason is not None
-                    told = choice.delta.model_extra or {}
+                    extra_fields = choice.delta.model_extra or {}
                     content = message_content(choice.delta.content)
-                    thinking = told.get("reasoning_content") or told.get("reasoning") or content.thinking
+                    thinking = (
+                        extra_fields.get("reasoning_content") or extra_fields.get("reasoning") or content.thinking
+                    )
                     if thinking and isinstance(thinking, str):
                         yield Thought(thinking)
                     if text := content.text or content.refusal or choice.delta.refusal:
@@ -207,10 +213,10 @@ class OpenAiBatches(BatchApi):
         """The batch's id."""
         with sdk_failures():
             uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
-            made = self._client.batches.create(
+            batch = self._client.batches.create(
                 completion_window="24h", endpoint=CHAT_COMPLETIONS, input_file_id=uploaded, metadata={BATCH_MARK: token}
             )
-            return made.id
+            return batch.id
 
     def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
         """In the order of the API's list."""
@@ -263,8 +269,8 @@ def _message(turn: Turn, mend: Callable[[str], str], *, as_parts: bool = False) 
 
 def _response_format(chat: Chat) -> dict[str, Any]:
     if chat.shape and chat.schema is not None:
-        asked = {"name": chat.shape.name, "strict": True, "schema": chat.schema}
-        return {"response_format": {"type": "json_schema", "json_schema": asked}}
+        json_schema = {"name": chat.shape.name, "strict": True, "schema": chat.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
     return {"response_format": {"type": "json_object"}} if chat.shape and chat.form == "json_object" else {}
 
 
@@ -279,7 +285,7 @@ def defused(text: str) -> str:
     OpenAI and Google separate text from control tokens. Self-hosted servers may join all turns into one string and obey
     control tokens anywhere in it, so that a user's text could end its turn and speak as the system.
     """
-    return _CONTROL.sub(lambda found: f"{found[0]} ", text)
+    return _CONTROL.sub(lambda control_token: f"{control_token[0]} ", text)
 
 
 def _defused_but_phrases(text: str) -> str:
@@ -299,10 +305,10 @@ class OpenAiPictures(VendorPictures):
         self._client = openai_client()
         super().__init__("openai", model_of(OPENAI_IMAGE_MODEL_VARIABLE, OPENAI_DEFAULT_IMAGE_MODEL))
 
-    def _image(self, told: str, bill: Bill) -> bytes:
-        body = {"model": self.model_name, "prompt": told, "n": 1, "size": DRAWN_SIZE, "quality": QUALITY}
+    def _image(self, image_prompt: str, bill: Bill) -> bytes:
+        body = {"model": self.model_name, "prompt": image_prompt, "n": 1, "size": DRAWN_SIZE, "quality": QUALITY}
         with sdk_failures():
-            reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
+            reply = self._client.images.with_raw_response.generate(prompt=image_prompt, extra_body=body)
             response = reply.parse()
         if limit := rate_limit(reply.headers, None):
             self._service.pace.heard(*limit)
