@@ -52,9 +52,9 @@ def font(name: str, size: int) -> PIL.ImageFont.FreeTypeFont:
 @cache
 def shipped(package: str, folder: str) -> Path:
     """A data folder of an installed package, which is not imported."""
-    found = importlib.util.find_spec(package)
-    assert found is not None and found.submodule_search_locations, "a core dependency"
-    return Path(found.submodule_search_locations[0]) / folder
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations, "a core dependency"
+    return Path(spec.submodule_search_locations[0]) / folder
 
 
 def shade(hue: float, saturation: float, brightness: float) -> Colour:

@@ -147,7 +147,7 @@ def plural(kind: str) -> str:
 
 def relation(first: Group, second: Group) -> str | None:
     """Where the first is seen from the second; null unless both are in one row or in one column."""
-    (row, column), (other_row, other_column) = (divmod(PLACES.index(each.place), 3) for each in (first, second))
+    (row, column), (other_row, other_column) = (divmod(PLACES.index(group.place), 3) for group in (first, second))
     if row == other_row:
         return PLACE_RELATIONS[0] if column < other_column else PLACE_RELATIONS[1]
     if column == other_column:
@@ -157,13 +157,13 @@ def relation(first: Group, second: Group) -> str | None:
 
 def described(scene: Scene, relations: bool, light: bool) -> str:
     """The scene in sentences; `relations` adds one for each pair of neighbours that stand in a row or a column."""
-    told = [group.sentence for group in scene.groups]
+    sentences = [group.sentence for group in scene.groups]
     for first, second in zip(scene.groups, scene.groups[1:], strict=False):
         if relations and (where := relation(first, second)):
             verb = "is" if first.number == 1 else "are"
-            told.append(f"The {first.noun} {verb} {where} the {second.noun}.")
-    told.append(SCENE_SETTINGS[scene.setting])
-    return " ".join([*told, LIGHTS[scene.light]] if light else told)
+            sentences.append(f"The {first.noun} {verb} {where} the {second.noun}.")
+    sentences.append(SCENE_SETTINGS[scene.setting])
+    return " ".join([*sentences, LIGHTS[scene.light]] if light else sentences)
 
 
 _KINDS = "|".join([*THING_KINDS, *map(plural, THING_KINDS)])
@@ -178,8 +178,8 @@ def scene_in(text: str) -> Scene | None:
     for number, size, colour, noun, place in _GROUP.findall(text):
         kind = next(kind for kind in THING_KINDS if noun in (kind, plural(kind)))
         groups.append(Group(kind, SPELLED.index(number) + 1, colour, size, place))
-    setting = next((name for name, told in SCENE_SETTINGS.items() if told in text), PLAIN)
-    light = next((name for name, told in LIGHTS.items() if told in text), "day")
+    setting = next((name for name, sentence in SCENE_SETTINGS.items() if sentence in text), PLAIN)
+    light = next((name for name, sentence in LIGHTS.items() if sentence in text), "day")
     return Scene(tuple(groups), setting, light) if groups else None
 
 

@@ -103,12 +103,12 @@ def recoded(content: bytes) -> Recoded | None:
         return None
     process = _idle.pop() if _idle else _Process()
     try:
-        found = process.recoded(content)
+        rewritten = process.recoded(content)
     except BaseException:
         process.stop()
         raise
     _idle.append(process)
-    return found
+    return rewritten
 
 
 class _Libjpeg:
@@ -130,9 +130,9 @@ class _Libjpeg:
         read, written, error = map(ctypes.create_string_buffer, (_DECOMPRESS_BYTES, _COMPRESS_BYTES, _ERROR_BYTES))
         self._library.jpeg_std_error(error)
         handlers = (ctypes.c_void_p * 2).from_buffer(error)
-        handlers[:] = [ctypes.cast(each, ctypes.c_void_p).value for each in (self._on_error, self._on_message)]
-        for made in (read, written):
-            ctypes.c_void_p.from_buffer(made).value = ctypes.addressof(error)
+        handlers[:] = [ctypes.cast(callback, ctypes.c_void_p).value for callback in (self._on_error, self._on_message)]
+        for struct in (read, written):
+            ctypes.c_void_p.from_buffer(struct).value = ctypes.addressof(error)
         self._library.jpeg_CreateDecompress(read, _ABI, ctypes.c_size_t(_DECOMPRESS_BYTES))
         self._library.jpeg_CreateCompress(written, _ABI, ctypes.c_size_t(_COMPRESS_BYTES))
         return read, written, error
@@ -173,7 +173,9 @@ def _edges(read: _Struct, blocks: "ctypes._Pointer[ctypes.c_void_p]") -> Iterato
         wide, high = (ctypes.c_uint.from_address(at + field).value for field in (_WIDE_AT, _HIGH_AT))
         last, column = high - 1, _BLOCK_BYTES * (wide - 1)
         yield ctypes.string_at(row(component, last), column + _BLOCK_BYTES)
-        yield b"".join(ctypes.string_at(row(component, each) + column, _BLOCK_BYTES) for each in range(high))
+        yield b"".join(
+            ctypes.string_at(row(component, row_number) + column, _BLOCK_BYTES) for row_number in range(high)
+        )
 
 
 def _pointer(address: int) -> int:

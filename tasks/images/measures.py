@@ -160,13 +160,13 @@ class DecodedCode(NamedTuple):
 
 def codes_in(image: DecodedImage) -> list[DecodedCode]:
     """The codes of an image, turned or light on dark, too."""
-    found = zxingcpp.read_barcodes(image.pil.convert("L"), formats=CODE_FORMATS)
-    return [DecodedCode(each.text, _square(each.position, image)) for each in found if each.text]
+    barcodes = zxingcpp.read_barcodes(image.pil.convert("L"), formats=CODE_FORMATS)
+    return [DecodedCode(barcode.text, _square(barcode.position, image)) for barcode in barcodes if barcode.text]
 
 
 def _square(position: zxingcpp.Position, image: DecodedImage) -> list[int]:
     corners = [position.top_left, position.top_right, position.bottom_right, position.bottom_left]
-    across, down = [each.x for each in corners], [each.y for each in corners]
+    across, down = [corner.x for corner in corners], [corner.y for corner in corners]
     side = max(max(across) - min(across), max(down) - min(down)) + 1
-    left, top = (max(0, (min(each) + max(each) - side) // 2) for each in (across, down))
+    left, top = (max(0, (min(coordinates) + max(coordinates) - side) // 2) for coordinates in (across, down))
     return [left, top, min(side, image.width - left), min(side, image.height - top)]

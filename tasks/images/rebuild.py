@@ -36,8 +36,8 @@ def rebuilt_jpeg(content: bytes) -> bytes | None:
     of which decoders only warn, such as many bytes behind the last block, counts as broken; a few it drops.
     """
     try:
-        found = recoded(b"".join(_used(content)))
-        return b"".join(_used(found.coded)) if found and holds_the_image_alone(found) else None
+        rewritten = recoded(b"".join(_used(content)))
+        return b"".join(_used(rewritten.coded)) if rewritten and holds_the_image_alone(rewritten) else None
     except Exception:  # hostile bytes end the process, or have a header that Pillow reads in another way
         return None
 
@@ -58,7 +58,7 @@ def _used(content: bytes) -> Iterator[bytes]:
         end = at + 2 + int.from_bytes(content[at + 2 : at + 4], "big")
         segment = content[at + 4 : end]
         if marker in (_DQT, _DHT):
-            tables |= {(marker, each[0]): each for each in _split(marker, segment)}
+            tables |= {(marker, table[0]): table for table in _split(marker, segment)}
         elif marker == _JFIF_AT and segment.startswith(b"JFIF\0"):
             yield _JFIF
         elif marker == _ADOBE and segment.startswith(b"Adobe"):
@@ -89,14 +89,14 @@ def _split(marker: int, segment: bytes) -> Iterator[bytes]:
 
 def _tables_of(scan: bytes, numbers: Mapping[int, int]) -> set[tuple[int, int]]:
     """(marker, name) of every table that a scan may use; `numbers` are the quantization tables of the components."""
-    found: set[tuple[int, int]] = set()
+    tables: set[tuple[int, int]] = set()
     first, last, before = scan[-3], scan[-2], scan[-1] >> 4
     for i in range(1, 1 + 2 * scan[0], 2):
         coded = scan[i + 1]
-        found |= {(_DHT, coded >> 4)} if first == before == 0 else set()
-        found |= {(_DHT, 0x10 | coded & 15)} if last else set()
-        found |= {(_DQT, precision << 4 | numbers[scan[i]]) for precision in (0, 1) if scan[i] in numbers}
-    return found
+        tables |= {(_DHT, coded >> 4)} if first == before == 0 else set()
+        tables |= {(_DHT, 0x10 | coded & 15)} if last else set()
+        tables |= {(_DQT, precision << 4 | numbers[scan[i]]) for precision in (0, 1) if scan[i] in numbers}
+    return tables
 
 
 def _scan_end(content: bytes, at: int) -> int:
@@ -203,5 +203,5 @@ def _repeats(levels: Levels, steps: Steps, free: int) -> bool:
     scale = np.minimum(steps, _STEP_MAX) + _ROUNDING
     rows = np.add.reduceat(_FREQUENCIES, range(free), axis=1)
     basis = np.linalg.qr(rows / scale.T[:, :, None]).Q
-    found = (levels * (steps / scale)).transpose(2, 1, 0)
-    return bool(np.abs(found - basis @ (basis.mT @ found)).max() <= _STEPS_OFF_MAX)
+    scaled_levels = (levels * (steps / scale)).transpose(2, 1, 0)
+    return bool(np.abs(scaled_levels - basis @ (basis.mT @ scaled_levels)).max() <= _STEPS_OFF_MAX)

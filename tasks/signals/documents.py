@@ -32,17 +32,19 @@ class Documents:
         layout = image_layout.select("content_id", "flat_fraction", "colour_count")
         self._layout = {image_id: (flat, colours) for image_id, flat, colours in layout.iter_rows()}
         self._images = images
-        known = [] if vectors is None else vectors.select("content_id", "vector").iter_rows()
+        vector_rows = [] if vectors is None else vectors.select("content_id", "vector").iter_rows()
         # half precision saves memory and is enough for the classifier
-        self._vectors = {image_id: np.asarray(vector, np.float16) for image_id, vector in known}
+        self._vectors = {image_id: np.asarray(vector, np.float16) for image_id, vector in vector_rows}
 
     def ordered(self, document_ids: Sequence[str]) -> list[str]:
         """The ids, sorted by the part that holds the first image, so that each part is read once."""
         return sorted(document_ids, key=self._place) if self._images else list(document_ids)
 
     def _place(self, document_id: str) -> tuple[tuple[str, str, int], str]:
-        shown = self._rows[document_id][1]
-        return (self._images.part_of.get(shown[0], ("", "", 0)) if self._images and shown else ("", "", 0)), document_id
+        image_ids = self._rows[document_id][1]
+        return (
+            self._images.part_of.get(image_ids[0], ("", "", 0)) if self._images and image_ids else ("", "", 0)
+        ), document_id
 
     def load(self, document_ids: Sequence[str]) -> list[Document]:
         """The documents of these ids, in order."""
@@ -75,10 +77,10 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
     """Documents of these conversations, with the inputs that the chosen tagger of a signal needs."""
     tagger = providers[signal]
 
-    shown = conversations["image_ids"].explode().drop_nulls().unique()
+    image_ids = conversations["image_ids"].explode().drop_nulls().unique()
 
     def of_images(name: str, columns: Sequence[str]) -> pl.DataFrame:
-        return signal_values(store, name, signal_of(name, providers).version, columns, shown)
+        return signal_values(store, name, signal_of(name, providers).version, columns, image_ids)
 
     with_vectors = getattr(tagger, "looks_at_vectors", False)
     return Documents(

@@ -185,11 +185,13 @@ def document_of(
         prompt=prompt,
         image_count=len(images),
         images=tuple((p.format, p.encoded) for p in images) if with_images else (),
-        image_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
+        image_text="\n".join(reading.text for reading in read if not isinstance(reading, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
         image_vectors=tuple(providers["image_embedding"].embed_images(images)) if images and with_vectors else (),
-        text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
+        text_area_fraction=max(
+            (reading.area_fraction for reading in read if not isinstance(reading, Failed)), default=0.0
+        ),
     )
 
 
@@ -222,8 +224,8 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     images = {"images": [row["image"]]} if row.get("image") and not row.get("images") else {}
     row = {**row, **images, **labels}
     if row.get(_ID) in (None, "") and isinstance(row.get("prompt"), str):
-        shown = "".join(f"\n{name}" for name in row.get("images") or ())
-        row[_ID] = hashlib.sha256(f"{row['prompt']}{shown}".encode()).hexdigest()
+        image_lines = "".join(f"\n{name}" for name in row.get("images") or ())
+        row[_ID] = hashlib.sha256(f"{row['prompt']}{image_lines}".encode()).hexdigest()
     return row
 
 

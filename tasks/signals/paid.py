@@ -67,9 +67,9 @@ def measure_paid(store: Store, work: Sequence[Asked[Item]], hours: float | None,
     total = Measured()
     with ExitStack() as stack:
         answers_by_signal = list[tuple[str, Iterator[_Answers]]]()
-        for asked in work:
-            queue = None if hours is None else stack.enter_context(asked.model.together(store, hours))
-            answers_by_signal.append((asked.signal.name, _answers(asked, queue, now)))
+        for signal_work in work:
+            queue = None if hours is None else stack.enter_context(signal_work.model.together(store, hours))
+            answers_by_signal.append((signal_work.signal.name, _answers(signal_work, queue, now)))
         for name, answers in answers_by_signal:
             with append_incrementally(store, table_name(name)) as keep:
                 for rows, counts in answers:
@@ -82,14 +82,14 @@ _Answers = tuple[RowsOfSignals, Measured]
 """Rows of a signal of some items, and the counts of the work."""
 
 
-def _answers(asked: Asked[Item], queue: BatchQueue | None, now: datetime) -> Iterator[_Answers]:
+def _answers(signal_work: Asked[Item], queue: BatchQueue | None, now: datetime) -> Iterator[_Answers]:
     """Answers of the model about one item after another; about some items at a time where questions wait in a queue."""
 
     def measure(content_ids: Sequence[str]) -> _Answers | Failed:
-        return measured([asked.signal], content_ids, asked.load(content_ids), now)
+        return measured([signal_work.signal], content_ids, signal_work.load(content_ids), now)
 
-    blocks = list(cut(asked.content_ids, 1 if queue is None else ITEMS_A_CALL))
-    for answers in ask_missing(asked.signal.name, measure, blocks, asked.model.calls_at_once, queue):
+    blocks = list(cut(signal_work.content_ids, 1 if queue is None else ITEMS_A_CALL))
+    for answers in ask_missing(signal_work.signal.name, measure, blocks, signal_work.model.calls_at_once, queue):
         if not isinstance(answers, Failed):
             yield answers
 
@@ -105,44 +105,44 @@ def estimate_images(
     known: Store, images: Mapping[str, Size], providers: Providers, prices: Prices, count: Count, kinds: Sequence[str]
 ) -> list[Estimate]:
     """Cost of these signals of images (id -> size in pixels) that lack a value, at paid services."""
-    asked = dict[str, list[str]]()
+    signals_by_call = dict[str, list[str]]()
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         together = getattr(providers[name], "shares_calls", False)
-        asked.setdefault(providers[name].service if together else name, []).append(name)
-    found = []
-    for names in asked.values():
-        wanted = {each for name in names for each in missing(known, signal_of(name, providers), images)}
-        items = [ItemSize(images=(images[each],)) for each in sorted(wanted)]
+        signals_by_call.setdefault(providers[name].service if together else name, []).append(name)
+    estimates = []
+    for names in signals_by_call.values():
+        missing_images = {image_id for name in names for image_id in missing(known, signal_of(name, providers), images)}
+        items = [ItemSize(images=(images[image_id],)) for image_id in sorted(missing_images)]
         use = _as_measured(provider := providers[names[0]], items, count)
         use = replace(use, units=use.units * len(names))
-        found.append(estimate_row(provider.service, ", ".join(names), len(items), use, prices))
-    return found
+        estimates.append(estimate_row(provider.service, ", ".join(names), len(items), use, prices))
+    return estimates
 
 
 def estimate_texts(
     known: Store, texts: Mapping[MeasuredOn, Mapping[str, str]], providers: Providers, prices: Prices, count: Count
 ) -> list[Estimate]:
     """Cost of measuring texts (text id -> text) at paid services."""
-    found, kinds = [], text_signals(providers)
+    estimates, kinds = [], text_signals(providers)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
-        asked = {*missing(known, kinds[name], sent)}
+        missing_texts = {*missing(known, kinds[name], sent)}
         # In the order in which they are measured: how many fit into a request depends on their neighbours.
-        items = [ItemSize(text) for content_id, text in sent.items() if content_id in asked]
+        items = [ItemSize(text) for content_id, text in sent.items() if content_id in missing_texts]
         use = _as_measured(providers[name], items, count)
-        found.append(estimate_row(providers[name].service, name, len(items), use, prices))
-    return found
+        estimates.append(estimate_row(providers[name].service, name, len(items), use, prices))
+    return estimates
 
 
 def _as_measured(provider: Any, items: Sequence[ItemSize], count: Count) -> ExpectedUse:
     """Use by items that are measured in batches: a request never holds items of two."""
-    each = (
+    uses = (
         expected_use(provider, items[start : start + ITEMS_A_CALL], count)
         for start in range(0, len(items), ITEMS_A_CALL)
     )
-    return functools.reduce(ExpectedUse.plus, each, ExpectedUse(0))
+    return functools.reduce(ExpectedUse.plus, uses, ExpectedUse(0))
 
 
 _DOCUMENTS = """
@@ -164,27 +164,33 @@ def estimate_documents(
 
     `documents` are ids of documents of `source`, of which those count that lack a value in `known`.
     """
-    ids, found = set(documents), []
+    ids, estimates = set(documents), []
     failed = ids.intersection(known.read("failures", ["document_id"])["document_id"])
     kinds = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         signal = kinds[name]
         lacking = missing(known, signal, ids if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed)
-        wanted = pl.DataFrame({"document_id": pl.Series(lacking, dtype=pl.String)})
-        rows = released_rows(source, _DOCUMENTS, wanted=wanted).unique("document_id", keep="first", maintain_order=True)
-        items = [_document_size(turns, shown, images) for turns, shown in rows["turns", "image_ids"].iter_rows()]
+        missing_documents = pl.DataFrame({"document_id": pl.Series(lacking, dtype=pl.String)})
+        rows = released_rows(source, _DOCUMENTS, wanted=missing_documents).unique(
+            "document_id", keep="first", maintain_order=True
+        )
+        items = [
+            _document_size(turns, image_ids, images) for turns, image_ids in rows["turns", "image_ids"].iter_rows()
+        ]
         use = expected_use(providers[name], items, count)
         modes = ("one by one", "batch") if hasattr(signal.model, "together") else ("one by one",)
-        found += [estimate_row(providers[name].service, name, len(items), use, prices, mode) for mode in modes]
-    return found
+        estimates += [estimate_row(providers[name].service, name, len(items), use, prices, mode) for mode in modes]
+    return estimates
 
 
 def estimate_tags(
     told: str, documents: Sequence[Document], signal: str, providers: Providers, prices: Prices, count: Count
 ) -> Estimate:
     """Cost of one signal of loaded documents at the chosen service, by single calls; `told` says whose."""
-    items = [ItemSize(each.prompt, tuple(encoded_size(image) for _, image in each.images)) for each in documents]
+    items = [
+        ItemSize(document.prompt, tuple(encoded_size(image) for _, image in document.images)) for document in documents
+    ]
     use, service = expected_use(providers[signal], items, count), providers[signal].service
     return estimate_row(service, f"{signal} by {told}", len(items), use, prices)
 

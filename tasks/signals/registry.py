@@ -82,12 +82,12 @@ def faces_of_images(model: FaceFinder, images: _Images) -> list[Faces | Failed]:
     return _each(images, model.find_faces(images), _faces)
 
 
-def _faces(image: DecodedImage, found: list[Face]) -> Faces:
+def _faces(image: DecodedImage, faces: list[Face]) -> Faces:
     pixels = image.width * image.height
     return Faces(
-        faces=found,
-        confidence_max=max((face.confidence for face in found), default=0.0),
-        area_fraction_max=max((face.box[2] * face.box[3] / pixels for face in found), default=0.0),
+        faces=faces,
+        confidence_max=max((face.confidence for face in faces), default=0.0),
+        area_fraction_max=max((face.box[2] * face.box[3] / pixels for face in faces), default=0.0),
     )
 
 
@@ -122,8 +122,8 @@ def image_moderation(model: ImageModerator, images: _Images) -> Sequence[Moderat
 def text_pii(model: PiiFinder, texts: _Texts) -> list[TextPii | Failed]:
     """Personal data in each text; names that an exercise makes up are told from names of people."""
 
-    def spans(text: str, found: list[PiiSpan]) -> TextPii:
-        named = exercise_names(text, found)
+    def spans(text: str, pii_spans: list[PiiSpan]) -> TextPii:
+        named = exercise_names(text, pii_spans)
         return TextPii(spans=named, types=sorted({span.type for span in named}))
 
     return _each(texts, model.find_pii(texts), spans)
@@ -141,7 +141,7 @@ def language(model: LanguageIdentifier, texts: _Texts) -> Sequence[Language | Fa
 
 def refusal(model: RefusalFinder, texts: _Texts) -> list[Refusal | Failed]:
     """Whether each answer refuses."""
-    return _each(texts, model.refuses(texts), lambda _, said: Refusal(refusal=said))
+    return _each(texts, model.refuses(texts), lambda _, is_refusal: Refusal(refusal=is_refusal))
 
 
 def named_entities(model: EntityCounter, texts: _Texts) -> list[NamedEntities | Failed]:

@@ -79,9 +79,12 @@ def measured(
 
 def write_rows(store: Store, rows: RowsOfSignals) -> list[tuple[str, str]]:
     """Write rows as parts of the signal tables. Returns (table, part) pairs, which are not listed yet."""
+    # one pair a signal with rows: its table, and the part in which they are written
     return [
-        (table, store.write_part(table, pl.DataFrame(found, schema=frame_schema(TABLES[table].row))))
-        for table, found in ((table_name(name), found) for name, found in rows.items() if found)
+        (table, store.write_part(table, pl.DataFrame(rows_of_signal, schema=frame_schema(TABLES[table].row))))
+        for table, rows_of_signal in (
+            (table_name(name), rows_of_signal) for name, rows_of_signal in rows.items() if rows_of_signal
+        )
     ]
 
 
@@ -214,13 +217,15 @@ class ImageItems:
     def load(self, content_ids: Sequence[str]) -> list[DecodedImage]:
         """The decoded images, in order."""
         stored = [self._images[content_id] for content_id in content_ids]
-        return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
+        return [
+            decode_stored(stored_image.bytes, stored_image.format, stored_image.image_id) for stored_image in stored
+        ]
 
 
-def _shards_of(items: TextItems | ImageItems, wanted: pl.DataFrame, for_other_processes: bool) -> Iterator[Shard]:
+def _shards_of(items: TextItems | ImageItems, lacking_rows: pl.DataFrame, for_other_processes: bool) -> Iterator[Shard]:
     """Shards of items that lack a signal. What is sent to another process holds the items of its shard alone."""
     # A group is the items that lack the same signals, whose names are joined by commas.
-    for (names,), group in sorted(wanted.partition_by("signals", as_dict=True).items()):
+    for (names,), group in sorted(lacking_rows.partition_by("signals", as_dict=True).items()):
         for ids in cut(items.ordered(group["content_id"]), items.part_items):
             items_of_shard = items.only(ids) if for_other_processes else items
             yield Shard(tuple(str(names).split(",")), ids, items_of_shard.load)
@@ -271,10 +276,10 @@ class Measurer(NamedTuple):
         What is not more than one part stays in this process. Ids that are not stored are passed over.
         """
         wanted_ids, total = pl.DataFrame({"content_id": pl.Series([*content_ids], dtype=pl.String)}), Measured()
-        for wanted in lacking_ids(store, versions_by_name(signals), _WANTED_IDS, {"wanted_ids": wanted_ids}):
-            chosen_runner = runner if wanted.height > items.part_items else None
-            shards = _shards_of(items, wanted, for_other_processes=chosen_runner is not None)
-            total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))
+        for lacking_rows in lacking_ids(store, versions_by_name(signals), _WANTED_IDS, {"wanted_ids": wanted_ids}):
+            chosen_runner = runner if lacking_rows.height > items.part_items else None
+            shards = _shards_of(items, lacking_rows, for_other_processes=chosen_runner is not None)
+            total.add(self._measure_shards(store, shards, lacking_rows.height, signals, workers, chosen_runner))
         return total
 
     def measure_texts(
@@ -291,10 +296,10 @@ class Measurer(NamedTuple):
         `versions` are those of all signals in use, for `lacking_texts`.
         """
         total = Measured()
-        for wanted in lacking_texts(store, texts, versions_by_name(signals), versions):
-            chosen_runner = runner if wanted.height > TEXTS_A_PART else None
-            shards = _shards_of_texts(with_texts(store, wanted, texts.kind, versions))
-            total.add(self._measure_shards(store, shards, wanted.height, signals, workers, chosen_runner))
+        for lacking_rows in lacking_texts(store, texts, versions_by_name(signals), versions):
+            chosen_runner = runner if lacking_rows.height > TEXTS_A_PART else None
+            shards = _shards_of_texts(with_texts(store, lacking_rows, texts.kind, versions))
+            total.add(self._measure_shards(store, shards, lacking_rows.height, signals, workers, chosen_runner))
         return total
 
     def _measure_shards(
@@ -356,10 +361,11 @@ class MeasuringObserver:
     def _recorded(self) -> dict[str, set[str]]:
         """Signal -> ids that have a value although the image is not listed, because a run was killed in between."""
         listed = self._store.read("images", ["image_id"])["image_id"].implode()
-        known = {
-            each.name: signal_values(self._store, each.name, each.version, [])["content_id"] for each in self._signals
+        ids_by_signal = {
+            signal.name: signal_values(self._store, signal.name, signal.version, [])["content_id"]
+            for signal in self._signals
         }
-        return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
+        return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in ids_by_signal.items()}
 
     def measure(self, images: Sequence[DecodedImage]) -> tuple[RowsOfSignals, Measured]:
         """Measure these images: rows by table, and counts. Thread-safe."""
@@ -367,7 +373,7 @@ class MeasuringObserver:
         for signal in self._signals:
             new = [image for image in images if image.image_id not in self._recorded[signal.name]]
             of_signal, done = measured([signal], [image.image_id for image in new], new, self._now)
-            rows |= {table_name(name): found for name, found in of_signal.items()}
+            rows |= {table_name(name): signal_rows for name, signal_rows in of_signal.items()}
             total.add(done)
         return rows, total
 

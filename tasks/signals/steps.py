@@ -50,9 +50,9 @@ def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
     """Measure image signals that stored images lack: a new signal, another provider, or an earlier failure."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store).part_of)
-    shown = shown_on(store, settings)
-    wanted = items.part_of if shown is None else items.part_of.keys() & shown
-    done = _measure_missing(settings, store, providers, items, image_signals(providers), wanted)
+    images_of_days = shown_on(store, settings)
+    image_ids = items.part_of if images_of_days is None else items.part_of.keys() & images_of_days
+    done = _measure_missing(settings, store, providers, items, image_signals(providers), image_ids)
     return report("catch_up_images", done)
 
 
@@ -169,9 +169,9 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     require_redactions(store)
     window: dict[str, Any] = {"since": settings.since, "until": settings.until}
     conversations = [store.empty("conversations", _OF_DOCUMENTS)]
-    for wanted in lacking_ids(store, versions_by_name(signals), _KEPT_DOCUMENTS, window):
-        if wanted.height:
-            conversations.extend(store.batches(_LACKING_DOCUMENTS, wanted=wanted, **window))
+    for lacking_rows in lacking_ids(store, versions_by_name(signals), _KEPT_DOCUMENTS, window):
+        if lacking_rows.height:
+            conversations.extend(store.batches(_LACKING_DOCUMENTS, wanted=lacking_rows, **window))
     in_order = pl.concat(conversations).sort("tstamp", "conversation_id")
     return report("measure_documents", _measure_documents(settings, store, providers, in_order, signals))
 
@@ -193,13 +193,13 @@ def _measure_documents(
     now, total, at_services = datetime.now(UTC), Measured(), list[Asked[Document]]()
     for name, signal in signals.items() if kept.height else ():
         documents = stored_documents(store, kept, name, providers)
-        wanted = documents.ordered(missing(store, signal, kept["document_id"]))
+        missing_ids = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None:
-            at_services.append(Asked(signal, signal.model, wanted, documents.load))
+            at_services.append(Asked(signal, signal.model, missing_ids, documents.load))
             continue
-        with progress(name, len(wanted)) as advance:
+        with progress(name, len(missing_ids)) as advance:
             load, workers = documents.load, settings.workers
-            total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
+            total.add(measure_items(store, signal, missing_ids, load, workers=workers, now=now, advance=advance))
     total.add(measure_paid(store, at_services, settings.batch_hours if settings.batch else None, now))
     return total
 
@@ -240,6 +240,6 @@ def shown_on(store: Store, settings: Settings) -> set[str] | None:
     if rows.is_empty():
         window = window_in_words(settings.since, settings.until)
         first, last = every.select(first=pl.col("day").min(), last=pl.col("day").max()).row(0)
-        held = f"{first} to {last}" if first else "none at all"
-        raise BadInput(f"store {settings.store!r} has no conversation {window}; it holds {held}")
+        stored_days = f"{first} to {last}" if first else "none at all"
+        raise BadInput(f"store {settings.store!r} has no conversation {window}; it holds {stored_days}")
     return set(rows["image_ids"].explode().drop_nulls())

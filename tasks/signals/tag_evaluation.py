@@ -39,8 +39,10 @@ def labels_of_signal(signal: str) -> tuple[str, ...]:
 
 def drawn(document_ids: Iterable[str], size: int, seed: int) -> list[str]:
     """A sample of at most `size` documents, drawn by hash of seed and id."""
-    keyed = sorted({(hashlib.sha256(f"{seed}:{each}".encode()).digest(), each) for each in document_ids})
-    return [each for _, each in keyed[:size]]
+    keyed = sorted(
+        {(hashlib.sha256(f"{seed}:{document_id}".encode()).digest(), document_id) for document_id in document_ids}
+    )
+    return [document_id for _, document_id in keyed[:size]]
 
 
 def spoken_in_store(
@@ -51,20 +53,20 @@ def spoken_in_store(
 
     A paid service's answers are stored as they arrive, so a killed call pays for none of them again.
     """
-    made = signal_of(signal, providers)
-    asked = missing(store, made, wanted)
-    if made.model is not None:
-        done = measure_paid(store, [Asked(made, made.model, asked, load)], None, now)
+    tagger_signal = signal_of(signal, providers)
+    missing_ids = missing(store, tagger_signal, wanted)
+    if tagger_signal.model is not None:
+        done = measure_paid(store, [Asked(tagger_signal, tagger_signal.model, missing_ids, load)], None, now)
     else:
-        with progress(f"{signal} by {made.provider}", len(asked)) as advance:
-            done = measure_items(store, made, asked, load, workers=workers, now=now, advance=advance)
-    known = signal_values(store, signal, made.version, labels_of_signal(signal), wanted)
-    return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
+        with progress(f"{signal} by {tagger_signal.provider}", len(missing_ids)) as advance:
+            done = measure_items(store, tagger_signal, missing_ids, load, workers=workers, now=now, advance=advance)
+    stored_tags = signal_values(store, signal, tagger_signal.version, labels_of_signal(signal), wanted)
+    return {row.pop("content_id"): row for row in stored_tags.iter_rows(named=True)}, done
 
 
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
     """The chosen provider's tags of documents from files; nothing is stored."""
-    ids = [each.document_id for each in documents]
+    ids = [document.document_id for document in documents]
     rows, done = measured([signal_of(signal, providers)], ids, documents, datetime.now(UTC))
     labels = labels_of_signal(signal)
     return {row["content_id"]: {label: row[label] for label in labels} for row in rows.get(signal, [])}, done
@@ -86,9 +88,9 @@ def tag_figures(
     """
     for tag, material in product(tags, SeenBefore):
         pairs = [
-            (tagger[item].get(tag), said[tag])
-            for item, said in reference.items()
-            if item in tagger and said.get(tag) is not None and (item in made_with) is (material is SeenBefore.SEEN)
+            (tagger[item].get(tag), labels[tag])
+            for item, labels in reference.items()
+            if item in tagger and labels.get(tag) is not None and (item in made_with) is (material is SeenBefore.SEEN)
         ]
         hits, true = pairs.count((True, True)), sum(label is True for _, label in pairs)
         yield TagFigures(
@@ -125,7 +127,7 @@ def _agreement(
     tag: str, pairs: Sequence[tuple[TagValue, TagValue]], undecided: int, bootstraps: int, seed: int
 ) -> TagAgreement:
     values = sorted(
-        {str(said) for pair in pairs for said in pair} | ({"False", "True"} if _yes_or_no(pairs) else set())
+        {str(tag_value) for pair in pairs for tag_value in pair} | ({"False", "True"} if _yes_or_no(pairs) else set())
     )
     place = {value: n for n, value in enumerate(values)}
     table = np.zeros((len(values), len(values)), np.int64)
@@ -149,7 +151,7 @@ def _agreement(
 
 
 def _yes_or_no(pairs: Sequence[tuple[TagValue, TagValue]]) -> bool:
-    return all(isinstance(said, bool) for pair in pairs for said in pair)
+    return all(isinstance(tag_value, bool) for pair in pairs for tag_value in pair)
 
 
 def _resampled(table: npt.NDArray[np.int64], bootstraps: int, seed: int) -> npt.NDArray[np.int64]:
@@ -163,8 +165,8 @@ def _resampled(table: npt.NDArray[np.int64], bootstraps: int, seed: int) -> npt.
 
 def _f1(tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """float64 (n,) of int64 (n, 2, 2); NaN where neither has a positive."""
-    hits, said = tables[:, 1, 1], tables[:, 1].sum(1) + tables[:, :, 1].sum(1)
-    return _divided(2.0 * hits, said)
+    hits, positives = tables[:, 1, 1], tables[:, 1].sum(1) + tables[:, :, 1].sum(1)
+    return _divided(2.0 * hits, positives)
 
 
 def _kappa(tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -183,8 +185,8 @@ def _divided(above: npt.NDArray[Any], below: npt.NDArray[Any]) -> npt.NDArray[np
 
 def _with_interval(value: npt.NDArray[np.float64], draws: npt.NDArray[np.float64]) -> Share:
     """The value, and the 2.5 and 97.5 % quantiles of the draws in which it is defined."""
-    known = draws[np.isfinite(draws)]
-    if not np.isfinite(value[0]) or not len(known):
+    defined_draws = draws[np.isfinite(draws)]
+    if not np.isfinite(value[0]) or not len(defined_draws):
         return NO_SHARE
-    low, high = np.quantile(known, (0.025, 0.975))
+    low, high = np.quantile(defined_draws, (0.025, 0.975))
     return Share(value=float(value[0]), ci95_low=float(low), ci95_high=float(high))

@@ -55,23 +55,23 @@ _STREAM_LINE = re.compile(r"data: ?(?:[{\[].*[}\]]|\S*)|(?:event|id|retry)?:.*")
 
 def is_printed_object(text: str) -> bool:
     """Whether the whole text is one or more printed objects, a stream of events, or what is printed for no value."""
-    said = text.strip()
-    if not said or _ARE_OBJECTS.fullmatch(said):
-        return bool(said)
-    if _STREAM_DATA.search(said):
-        return all(_STREAM_LINE.fullmatch(line.strip()) for line in said.splitlines() if line.strip())
-    inside = said[1:-1].strip() if said[0] + said[-1] in ("[]", "()") else said
+    output = text.strip()
+    if not output or _ARE_OBJECTS.fullmatch(output):
+        return bool(output)
+    if _STREAM_DATA.search(output):
+        return all(_STREAM_LINE.fullmatch(line.strip()) for line in output.splitlines() if line.strip())
+    inside = output[1:-1].strip() if output[0] + output[-1] in ("[]", "()") else output
     if inside.startswith("{") and inside.endswith("}"):
-        return len({found[0] for found in _KEY.finditer(inside)}) >= _FIELDS_MIN
+        return len({key[0] for key in _KEY.finditer(inside)}) >= _FIELDS_MIN
     if not _OPENING.match(inside):
         return False
     named = _CLIENTS_CLASS.match(inside.removeprefix("response:").lstrip()) is not None
     return (named or len(set(_FIELD.findall(inside))) >= _FIELDS_MIN) and _are_items(inside)
 
 
-def _are_items(said: str) -> bool:
+def _are_items(output: str) -> bool:
     """Whether a text is nothing but `Name(…)` or `field=…`, once or several times."""
-    bare = _ENUM.sub("\0", _QUOTED.sub("\0", said))
+    bare = _ENUM.sub("\0", _QUOTED.sub("\0", output))
     for _ in range(_DEPTH_MAX):
         outer = _INNERMOST.sub("\0", bare)
         if outer == bare:

@@ -191,5 +191,9 @@ def exercise_names(text: str, spans: Sequence[PiiSpan]) -> list[PiiSpan]:
 
 def _options(text: str) -> set[str]:
     """Contents of the options of a text with at least options A and B."""
-    found = [(option["mark"], option["text"]) for option in _OPTION.finditer(text)]
-    return {held for _, held in found} if {"A", "B"} <= {mark for mark, _ in found} else set()
+    marked_options = [(option["mark"], option["text"]) for option in _OPTION.finditer(text)]
+    return (
+        {option_text for _, option_text in marked_options}
+        if {"A", "B"} <= {mark for mark, _ in marked_options}
+        else set()
+    )
