@@ -45,26 +45,28 @@ def screened(store: Store, policy: Policy, versions: Versions, texts: pl.DataFra
     def signal(name: str) -> pl.DataFrame:
         return signal_values(store, name, versions.get(name, ""))
 
-    def facts(name: str, asked: Mapping[str, pl.Expr]) -> pl.DataFrame:
-        return signal_facts(store, name, versions.get(name, ""), asked)
+    def facts(name: str, expressions: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        return signal_facts(store, name, versions.get(name, ""), expressions)
 
     stated = {Over.CONVERSATION: conversation_columns(items, policy)}
     hits = fired(rules, _parts(items, items["text"]), facts, stated)
-    said = _redacted(items, policy, signal)
+    redacted_texts = _redacted(items, policy, signal)
     redact = [rule for rule in rules if rule.action is Action.REDACT]
-    left = fired(redact, _parts(items, said), facts, {}).with_columns(action=pl.lit(Action.DROP.value))
+    remaining_hits = fired(redact, _parts(items, redacted_texts), facts, {}).with_columns(
+        action=pl.lit(Action.DROP.value)
+    )
     stopped = set(hits.filter(pl.col("action").is_in(STOPS))["item_id"])
-    why = reasons_of(pl.concat([hits, left]), items["conversation_id"])["reasons"]
-    rows = zip(items["conversation_id"], items["asked"], why.to_list(), said, strict=True)
+    why = reasons_of(pl.concat([hits, remaining_hits]), items["conversation_id"])["reasons"]
+    rows = zip(items["conversation_id"], items["asked"], why.to_list(), redacted_texts, strict=True)
     return [
         ScreenedText(
             item_id=item_id,
-            question_id=asked,
+            question_id=question_id,
             reasons=reasons,
             text="" if item_id in stopped else text,
             policy_hash=policy_hash(policy),
         )
-        for item_id, asked, reasons, text in rows
+        for item_id, question_id, reasons, text in rows
     ]
 
 
@@ -78,12 +80,12 @@ def _conversations(store: Store, texts: pl.DataFrame) -> pl.DataFrame:
     items = texts.rename({"question_id": "asked", "item_id": "conversation_id"})
     items = items.join(kept, on="asked", how="semi").join(named, on="asked", maintain_order="left")
     turns = [
-        [turn for turn in asked if turn["role"] == "user"]
+        [turn for turn in logged_turns if turn["role"] == "user"]
         + [{"role": "assistant", "content": t, "text_id": text_id(t), "images": []}]
-        for asked, t in items.select("turns", "text").iter_rows()
+        for logged_turns, t in items.select("turns", "text").iter_rows()
     ]
-    told = pl.Series("turns", turns, dtype=items.schema["turns"])
-    return items.with_columns(told, preset_dataset=pl.lit(None, pl.String))
+    turns_column = pl.Series("turns", turns, dtype=items.schema["turns"])
+    return items.with_columns(turns_column, preset_dataset=pl.lit(None, pl.String))
 
 
 def _parts(items: pl.DataFrame, texts: pl.Series) -> dict[Over, pl.DataFrame]:
@@ -96,9 +98,11 @@ def _redacted(items: pl.DataFrame, policy: Policy, signal: Signals) -> pl.Series
     """The texts with placeholders for what redact rules find in them, and for what they find in prompt and images."""
     if not redact_rules(policy):
         return items["text"]
-    found, texts = findings(policy, signal), list[str]()
+    policy_findings, texts = findings(policy, signal), list[str]()
     for turns, image_ids in items.select("turns", "image_ids").iter_rows():
-        values = {value: kind for name in image_ids for value, kind in found.image_values.get(name, {}).items()}
-        said, _ = redact_texts(turns, found, values, exercise_names_in(turns, found))
-        texts.append(said[-1][0])
+        values = {
+            value: kind for name in image_ids for value, kind in policy_findings.image_values.get(name, {}).items()
+        }
+        redacted_turns, _ = redact_texts(turns, policy_findings, values, exercise_names_in(turns, policy_findings))
+        texts.append(redacted_turns[-1][0])
     return pl.Series(texts, dtype=pl.String)

@@ -122,12 +122,12 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
 
     A store that was started with another user key, as by an earlier run that had a wrong one, is begun anew.
     """
-    logs, images, known = folder / "arena" / "logs", folder / "arena" / "images", folder / "known.txt"
+    logs, images, hashes_file = folder / "arena" / "logs", folder / "arena" / "images", folder / "known.txt"
     lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
     files = {
         logs / "vision-tmp-2024-06-20-conv.json": ("\n".join(lines) + "\n").encode(),
         **{images / f"{probe.image_name}.png": probe.image for probe in probes if probe.image is not None},
-        known: "\n".join(probe.listed for probe in probes).encode(),
+        hashes_file: "\n".join(probe.listed for probe in probes).encode(),
     }
     for file, content in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -138,17 +138,17 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
         known_key(store)
     except BadInput:
         store.fs.rm(store.path, recursive=True)
-    own = {
+    arena_settings = {
         "store": store.root,
         "logs": str(logs),
         "images": str(images),
-        "known_hashes": [*settings.known_hashes, str(known)],
+        "known_hashes": [*settings.known_hashes, str(hashes_file)],
         "known_benchmarks": [],  # no probe shows one, and indexing takes long
         "task_runner": THREADS,  # the folder is this machine's
         "accept_shrunk": True,  # another version plants others
         **dict.fromkeys(("format", "presets", "since", "until")),
     }
-    return settings.model_copy(update=own)
+    return settings.model_copy(update=arena_settings)
 
 
 def _record(place: int, probe: Probe) -> dict[str, object]:
@@ -162,7 +162,7 @@ def escaped(store: Store, probes: Sequence[Probe], policy: Policy) -> dict[str, 
     """Name of each probe that was not caught -> what is wrong; empty when all were caught."""
     decided = {row["item_id"]: row for row in store.read("decisions").to_dicts()}
     released = {row["conversation_id"]: row for row in conversations_as_released(store).to_dicts()}
-    wrong = {each.name: _wrong(store, each, policy, decided, released) for each in probes}
+    wrong = {probe.name: _wrong(store, probe, policy, decided, released) for probe in probes}
     return {name: what for name, what in wrong.items() if what}
 
 

@@ -128,8 +128,8 @@ class StoredSignals:
     def vectors(self, prompts: pl.Series) -> Mapping[int, Vectors]:
         """The embeddings of prompts, by `number_of` their ids, as far as this run measures them."""
         ids = prompts.map_elements(id_of, pl.String)
-        found = StoredVectors(self.store, "text_embedding", self.versions, ids).all()
-        return {number: found[name] for number, name in zip(prompts, ids, strict=True) if name in found}
+        embeddings = StoredVectors(self.store, "text_embedding", self.versions, ids).all()
+        return {number: embeddings[name] for number, name in zip(prompts, ids, strict=True) if name in embeddings}
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
@@ -152,11 +152,13 @@ class StoredSignals:
         """
         near = self.store.read("near_images")
         also = self.store.read("semantic_images") if semantic else None
-        pairs = pl.concat(each.select("image_a", "image_b") for each in (near, also) if each is not None)
+        pairs = pl.concat(relation.select("image_a", "image_b") for relation in (near, also) if relation is not None)
         ends = pl.concat([pairs["image_a"], pairs["image_b"]]).unique()
         used = items.select("image_ids", "tstamp", "conversation_id").sort("tstamp", "conversation_id")
-        shown = used["image_ids"].explode().drop_nulls()
-        return representatives(shown.filter(shown.is_in(ends.implode())).unique(maintain_order=True), near, also)
+        image_ids = used["image_ids"].explode().drop_nulls()
+        return representatives(
+            image_ids.filter(image_ids.is_in(ends.implode())).unique(maintain_order=True), near, also
+        )
 
 
 _STOPS = pl.col("action").is_in(STOPS)
@@ -176,14 +178,14 @@ class Verdicts(NamedTuple):
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
-    held, redacted = present_verdicts(known.store), known.redacted(policy)
+    review_verdicts, redacted = present_verdicts(known.store), known.redacted(policy)
 
     # rules about what is measured on everything; what they redact must be proven
     screening, alone = conversation_hits(known, policy)
-    screening = reviewed(screening, held)
-    named, found = known.with_left_names(policy), known.redacted_parts(policy)
-    left = unproven(screening, redacted, named, found, known.facts, known.signal, policy)
-    screening = pl.concat([screening, left])
+    screening = reviewed(screening, review_verdicts)
+    named, redacted_parts = known.with_left_names(policy), known.redacted_parts(policy)
+    unproven_hits = unproven(screening, redacted, named, redacted_parts, known.facts, known.signal, policy)
+    screening = pl.concat([screening, unproven_hits])
 
     # what other people's benchmarks hold; before repeats, so that a dropped conversation represents no other
     held_elsewhere = _over_set(policy.known_benchmarks, _of_benchmarks(known.store, policy))
@@ -197,7 +199,7 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
 
     # rules about what is measured only on the rest of that
     described, described_alone = described_hits(known, policy, screened)
-    described = reviewed(described, held)
+    described = reviewed(described, review_verdicts)
     near = _near_prompts(known, _left(screened, described), policy)
     near_hits = _over_set(policy.near_prompts, near["conversation_a"])
 
@@ -242,7 +244,7 @@ def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> 
     untouched = items.join(redacted, left_on="item_id", right_on="conversation_id", how="anti")
     forms = [(known.parts, untouched), (known.redacted_parts(policy), items)]
     parts = {
-        over: pl.concat(each[over].join(some, on="item_id", how="semi") for each, some in forms)
+        over: pl.concat(form_parts[over].join(form_items, on="item_id", how="semi") for form_parts, form_items in forms)
         for over in {rule.over for rule in rules}
     }
     hits = fired(rules, parts, known.facts, {}, Step.DESCRIPTION)
@@ -262,15 +264,15 @@ def _over_set(rule: RuleOverSet | None, items: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=FIRED, orient="row")
 
 
-def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
+def _repeats(stored_signals: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
     """Conversation -> the one that it repeats."""
     if policy.duplicates is None:
         return {}
-    image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
+    image_of = stored_signals.image_of(survivors, policy.duplicates.images == "semantic")
     compared = survivors.filter(~by_embedding(policy.duplicates)).select("conversation_id")
-    asked = asked_ids(known.store, compared)
-    survivors = survivors.join(asked, on="conversation_id", how="left")
-    return duplicates_of(survivors, known.vectors, image_of, policy.duplicates)
+    asked_questions = asked_ids(stored_signals.store, compared)
+    survivors = survivors.join(asked_questions, on="conversation_id", how="left")
+    return duplicates_of(survivors, stored_signals.vectors, image_of, policy.duplicates)
 
 
 def _of_benchmarks(store: Store, policy: Policy) -> pl.Series:
@@ -283,43 +285,43 @@ def _of_benchmarks(store: Store, policy: Policy) -> pl.Series:
     return matches.filter(holds[policy.known_benchmarks.holds])["conversation_id"].unique()
 
 
-def _near_prompts(known: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _near_prompts(stored_signals: StoredSignals, kept: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """The `near_prompts` table of the conversations that both passes keep."""
     if policy.near_prompts is None:
         return pl.DataFrame(schema=frame_schema(NearPrompt))
-    return near_prompts(known.store, kept, policy.near_prompts.jaccard_min)
+    return near_prompts(stored_signals.store, kept, policy.near_prompts.jaccard_min)
 
 
 def _of_conversations(
-    known: StoredSignals, hits: pl.DataFrame, repeats: Mapping[str, str], policy: Policy
+    stored_signals: StoredSignals, hits: pl.DataFrame, repeats: Mapping[str, str], policy: Policy
 ) -> pl.DataFrame:
     """The decision on each conversation."""
-    own = known.redacted(policy).select("redactions", item_id="conversation_id")
-    reasons = reasons_of(hits, known.conversations["conversation_id"])
-    return reasons.join(own, on="item_id", how="left", maintain_order="left").with_columns(
+    redactions = stored_signals.redacted(policy).select("redactions", item_id="conversation_id")
+    reasons = reasons_of(hits, stored_signals.conversations["conversation_id"])
+    return reasons.join(redactions, on="item_id", how="left", maintain_order="left").with_columns(
         pl.col("redactions").fill_null(_NO_REDACTIONS),
         item_kind=pl.lit(ItemKind.CONVERSATION.value),
         duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
-        preset_dataset=known.conversations["preset_dataset"],
+        preset_dataset=stored_signals.conversations["preset_dataset"],
     )
 
 
-def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _of_battles(stored_signals: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """A battle is dropped when a rule stops either conversation, or by a battle rule. Duplicates do not drop battles.
 
     A conversation that was removed by a takedown counts as not measured.
     """
-    battles = renamed(known.battles, policy.renames)
+    battles = renamed(stored_signals.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
     stated = {Over.BATTLE: battle_columns(battles)}
-    own = fired(rules, {}, known.facts, stated, Step.BATTLE)
+    battle_hits = fired(rules, {}, stored_signals.facts, stated, Step.BATTLE)
     sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
-    gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
-        **hit_columns(Step.SCREENING, 0, "unmeasured_conversation", Action.DROP)
-    )
+    gone = sides.join(
+        stored_signals.conversations, left_on="item_id", right_on="conversation_id", how="anti"
+    ).with_columns(**hit_columns(Step.SCREENING, 0, "unmeasured_conversation", Action.DROP))
     inherited = pl.concat([sides.join(hits, on="item_id"), gone.select("battle_id", *FIRED.names())])
-    all_hits = pl.concat([inherited.drop("item_id").rename({"battle_id": "item_id"}), own])
-    hot = _hot(known, _left(battles, all_hits, key="battle_id"), policy)
+    all_hits = pl.concat([inherited.drop("item_id").rename({"battle_id": "item_id"}), battle_hits])
+    hot = _hot(stored_signals, _left(battles, all_hits, key="battle_id"), policy)
     all_hits = pl.concat([all_hits, _over_set(policy.hot_prompts, hot)])
     return reasons_of(all_hits, battles["battle_id"]).with_columns(
         item_kind=pl.lit(ItemKind.BATTLE.value),
@@ -329,30 +331,34 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     )
 
 
-def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _withheld_words(stored_signals: StoredSignals, redacted: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """item_kind, item_id and `vote_reason_withheld` of the battles whose voters wrote something.
 
     Withheld by every rule over users' messages that drops, holds or redacts, and where they repeat what is redacted in
     the battle: words of a vote are not redacted. A rule about a signal that describes
     withholds them until it is measured.
     """
-    written = known.battles.drop_nulls("vote_reason_id").select(
+    written = stored_signals.battles.drop_nulls("vote_reason_id").select(
         item_id="battle_id", content_id=number_of(pl.col("vote_reason_id"))
     )
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
-    rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and known.stands(r)]
-    hits = fired(rules, over, known.facts, {})
-    hits = pl.concat([hits, repeated_words(known.store, known.battles, redacted, known.signal, policy)])
+    rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and stored_signals.stands(r)]
+    hits = fired(rules, over, stored_signals.facts, {})
+    hits = pl.concat(
+        [hits, repeated_words(stored_signals.store, stored_signals.battles, redacted, stored_signals.signal, policy)]
+    )
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")
 
 
-def _hot(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> list[str]:
+def _hot(stored_signals: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> list[str]:
     """Battles beyond the limit for their prompt."""
     rule = policy.hot_prompts
     if rule is None:
         return []
-    left = known.conversations.select("conversation_id", "prompt_id", "image_ids")
-    shown = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(left, on="conversation_id")
-    return hot_battles(shown, known.image_of(shown) if rule.images == "near" else {}, rule)
+    prompts = stored_signals.conversations.select("conversation_id", "prompt_id", "image_ids")
+    battle_prompts = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(
+        prompts, on="conversation_id"
+    )
+    return hot_battles(battle_prompts, stored_signals.image_of(battle_prompts) if rule.images == "near" else {}, rule)

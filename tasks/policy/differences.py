@@ -50,16 +50,16 @@ def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
     return counted.select(frame_schema(RuleParity).names())
 
 
-def _fired(said: Verdicts) -> pl.DataFrame:
+def _fired(policy_verdicts: Verdicts) -> pl.DataFrame:
     """item_kind, reason and item_id of every fired rule, and of every dropped item with reason ALL_DROPS."""
-    decisions = said.decisions
-    each = [
+    decisions = policy_verdicts.decisions
+    reasons_and_tags = [
         decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()
         for column in ("reasons", "tags")
     ]
-    alone = said.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
+    alone = policy_verdicts.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
     dropped = decisions.filter(~pl.col("keep")).select("item_kind", "item_id", reason=pl.lit(ALL_DROPS))
-    return pl.concat(rows.select(_BY_REASON) for rows in (*each, alone, dropped)).unique()
+    return pl.concat(rows.select(_BY_REASON) for rows in (*reasons_and_tags, alone, dropped)).unique()
 
 
 def dry_run(
@@ -100,9 +100,11 @@ def rule_changes(now: pl.DataFrame, then: pl.DataFrame) -> list[RuleChange]:
 def _by_reason(both: pl.DataFrame, when: str, came: pl.Expr) -> pl.DataFrame:
     """item_kind, reason, dropped (items with the reason) and changed (of these, the ones that the other side keeps)."""
     counts = {"dropped": pl.len().cast(pl.Int64), "changed": came.sum().cast(pl.Int64)}
-    each = both.with_columns(reason=pl.col(f"reasons_{when}").list.unique()).explode("reason").drop_nulls("reason")
+    reason_rows = (
+        both.with_columns(reason=pl.col(f"reasons_{when}").list.unique()).explode("reason").drop_nulls("reason")
+    )
     dropped = both.filter(~pl.col(f"keep_{when}")).with_columns(reason=pl.lit(ALL_DROPS))
-    return pl.concat([rows.group_by("item_kind", "reason").agg(**counts) for rows in (each, dropped)])
+    return pl.concat([rows.group_by("item_kind", "reason").agg(**counts) for rows in (reason_rows, dropped)])
 
 
 _SILENT_EXPECTED = 20
@@ -125,7 +127,7 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
     """One line per reason outside its band, sorted by name. Empty without a band or without new conversations."""
     if earlier and earlier[-1] == now:
         return []
-    history = [each for each, later in pairwise([*earlier, now]) if later.conversations > each.conversations]
+    history = [counts for counts, later in pairwise([*earlier, now]) if later.conversations > counts.conversations]
     if band is None or len(history) < band.runs_min:
         return []
     if now.conversations - history[-1].conversations < band.conversations_min:
@@ -137,22 +139,22 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
 
 def _shares(reason: str, counts: Sequence[DropCounts]) -> list[tuple[int, int]]:
     """(new conversations, how many of them the reason dropped) of the first run and of each later run."""
-    totals = [(0, 0), *((each.conversations, each.by_reason.get(reason, 0)) for each in counts)]
+    totals = [(0, 0), *((run_counts.conversations, run_counts.by_reason.get(reason, 0)) for run_counts in counts)]
     return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(totals)]
 
 
 def _line(reason: str, shares: Sequence[tuple[int, int]], band: DriftBand) -> str | None:
     *earlier, (new, dropped) = shares
     usual = sum(part for _, part in earlier) / sum(whole for whole, _ in earlier)
-    shown = max(0.0, dropped / new)  # negative if earlier conversations are decided anew
+    share = max(0.0, dropped / new)  # negative if earlier conversations are decided anew
     of_runs = np.array([part / whole for whole, part in earlier])
     between = 1.4826 * float(np.median(np.abs(of_runs - np.median(of_runs))))
     half = band.z_max * float(np.sqrt(usual * (1 - usual) / new + between**2))
     silent = dropped <= 0 and usual * new >= _SILENT_EXPECTED
-    if abs(shown - usual) <= half or (abs(shown - usual) < band.difference_min and not silent):
+    if abs(share - usual) <= half or (abs(share - usual) < band.difference_min and not silent):
         return None
     low, high = max(0.0, usual - half), min(1.0, usual + half)
     return (
-        f"{reason} drops {shown:.1%} of {new:,} new conversations, outside {low:.1%} to {high:.1%} "
+        f"{reason} drops {share:.1%} of {new:,} new conversations, outside {low:.1%} to {high:.1%} "
         f"({len(earlier)} earlier runs: {usual:.1%})"
     )

@@ -37,9 +37,9 @@ def explained(items: StoredItems, account: Account) -> list[str]:
         "quarantined": _quarantined,
         "logged_image": _logged_image,
     }[kind](items, account)
-    rest = details[_DETAILS - 1 :]
-    shown = details[: _DETAILS - 1] + (["; ".join(rest)] if rest else [])
-    return [one_line(head, 400), *(f"  {one_line(detail, 400)}" for detail in shown)]
+    overflow = details[_DETAILS - 1 :]
+    detail_lines = details[: _DETAILS - 1] + (["; ".join(overflow)] if overflow else [])
+    return [one_line(head, 400), *(f"  {one_line(detail, 400)}" for detail in detail_lines)]
 
 
 def _outcome(decision: Account | None) -> str:
@@ -60,7 +60,7 @@ def _conversation(items: StoredItems, account: Account) -> Iterator[str]:
     if battle := account["battle"]:
         head, *why = _battle(items, battle)
         yield f"its {head}"
-        yield from (each for each in why if not each.startswith(f"{item}: "))  # this side's own are listed already
+        yield from (line for line in why if not line.startswith(f"{item}: "))  # this side's own are listed already
     if account["known_benchmarks"]:
         yield f"known benchmarks: {'; '.join(map(_held, account['known_benchmarks']))}"
     if decision and decision["tags"]:
@@ -76,19 +76,21 @@ def _held(match: Account) -> str:
 
 def _battle(items: StoredItems, account: Account) -> Iterator[str]:
     vote, decision = account["vote"], account["decision"]
-    said = f"{vote['model_a']} against {vote['model_b']}, winner {vote['winner']}, {vote['source']}:{vote['line']}"
-    yield f"battle {account['battle']} ({said}): {_outcome(decision)}"
+    vote_in_words = (
+        f"{vote['model_a']} against {vote['model_b']}, winner {vote['winner']}, {vote['source']}:{vote['line']}"
+    )
+    yield f"battle {account['battle']} ({vote_in_words}): {_outcome(decision)}"
     reasons = list(decision["reasons"]) if decision else []
     for side in _SIDES:
         theirs = account["sides"][side]
-        for reason in [each for each in reasons if theirs and each in theirs["reasons"]]:
+        for reason in [side_reason for side_reason in reasons if theirs and side_reason in theirs["reasons"]]:
             reasons.remove(reason)
             yield f"{vote[side]}: {_reason(items, vote[side], reason)}"
     frame = battle_columns(pl.DataFrame([vote], schema=items.store.empty("battles", [*vote]).schema))
     for reason in reasons:
         rules = [rule for rule in items.policy.rules if rule.reason == reason and rule.over is Over.BATTLE]
-        held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
-        yield f"{reason}: {'; '.join(held) or _meaning(items, reason)}"
+        sentences = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
+        yield f"{reason}: {'; '.join(sentences) or _meaning(items, reason)}"
     if decision and (withheld := decision["vote_reason_withheld"]) is not None:
         released = "released with the battle" if decision["keep"] else "not released, as the battle is not"
         outcome = f"withheld by {', '.join(withheld)}" if withheld else released
@@ -96,19 +98,19 @@ def _battle(items: StoredItems, account: Account) -> Iterator[str]:
 
 
 def _image(items: StoredItems, account: Account) -> Iterator[str]:
-    row, shown = account["image"], account["conversations"]
-    showing = pl.DataFrame({"item_id": shown}, {"item_id": pl.String})
+    row, conversation_ids = account["image"], account["conversations"]
+    showing = pl.DataFrame({"item_id": conversation_ids}, {"item_id": pl.String})
     kept = items.store.ask(_KEPT_OF, showing=showing).item()
     size = f"{row['format']}, {row['width']} x {row['height']}"
-    yield f"image {row['image_id']} ({size}): shown by {len(shown):,} conversations, {kept:,} of them kept"
+    yield f"image {row['image_id']} ({size}): shown by {len(conversation_ids):,} conversations, {kept:,} of them kept"
     for rule in items.policy.rules:
         values = account["signals"].get(rule.signal.partition(".")[0])
         if rule.over is Over.IMAGES and values:
             value = values.get(rule.signal.partition(".")[2])
             if _fires(rule, value):
                 yield f"{rule.reason}: {_said(rule, 'the image', value)}"
-    if shown:
-        yield f"conversations: {_some(shown)}"
+    if conversation_ids:
+        yield f"conversations: {_some(conversation_ids)}"
     near = sorted(account["near_duplicates"], key=lambda pair: int(pair["pdq_distance"]))
     if near:
         others = [pair["image_b" if pair["image_a"] == row["image_id"] else "image_a"] for pair in near]
@@ -116,17 +118,17 @@ def _image(items: StoredItems, account: Account) -> Iterator[str]:
 
 
 def _line(items: StoredItems, account: Account) -> Iterator[str]:
-    line, found = account["line"], account["conversations"]
+    line, conversation_ids = account["line"], account["conversations"]
     yield f"line {line['source']}:{line['line']}: {line['outcome']}"
-    if line["reason"] and not found:
+    if line["reason"] and not conversation_ids:
         found_in_it = f"; found: {row['evidence']}" if (row := account["rejected"]) and row["evidence"] else ""
         yield f"{line['reason']}: {_meaning(items, line['reason'])}{found_in_it}"
     if successors := account["now"]:
         yield f"its conversation is now at {_some(successors)}"
-    of_line = StoredItems(items.store, found)
-    for item in found:
-        if each := conversation_account(of_line, item, ()):
-            yield from _conversation(of_line, each)
+    of_line = StoredItems(items.store, conversation_ids)
+    for item in conversation_ids:
+        if conversation := conversation_account(of_line, item, ()):
+            yield from _conversation(of_line, conversation)
 
 
 def _user(items: StoredItems, account: Account) -> Iterator[str]:
@@ -169,13 +171,13 @@ def _repeat(decision: Account, twin: Account | None) -> str:
 def _reason(items: StoredItems, item: str, reason: str) -> str:
     """The reason, with every part of the conversation on which one of its rules fires."""
     rules = [rule for rule in items.policy.rules if rule.reason == reason and rule.over is not Over.BATTLE]
-    found = [
+    sentences = [
         _said(rule, where, value)
         for rule in (rules if item in items.conversations else [])
         for where, value in _values(items, item, rule)
         if _fires(rule, value)
     ]
-    return f"{reason}: {'; '.join(found) or _meaning(items, reason)}"
+    return f"{reason}: {'; '.join(sentences) or _meaning(items, reason)}"
 
 
 def _meaning(items: StoredItems, reason: str) -> str:
@@ -184,11 +186,11 @@ def _meaning(items: StoredItems, reason: str) -> str:
 
 def _said(rule: Rule, where: str, value: Any) -> str:
     if isinstance(value, list) and rule.contains_any:
-        value = [each for each in value if each in rule.contains_any]
-    shown = round(value, 4) if isinstance(value, float) else value
-    told = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown).lower()
+        value = [member for member in value if member in rule.contains_any]
+    rounded = round(value, 4) if isinstance(value, float) else value
+    value_in_words = ", ".join(map(str, rounded)) if isinstance(rounded, list) else str(rounded).lower()
     threshold = "" if rule.at_least is None and rule.at_most is None else f"; threshold {comparison(rule)}"
-    return f"{rule.signal} of {where} is {told}{threshold}"
+    return f"{rule.signal} of {where} is {value_in_words}{threshold}"
 
 
 def _fires(rule: Rule, value: Any) -> bool:

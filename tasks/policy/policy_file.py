@@ -65,11 +65,11 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
 
 def _extended(content: Keys, load: Callable[[str], Policy]) -> dict[str, Any]:
     """The whole policy of a file that extends another, which `load` reads. Raises BadPolicy for an unknown reason."""
-    own = {key: value for key, value in content.items() if key not in Extension.model_fields}
+    file_keys = {key: value for key, value in content.items() if key not in Extension.model_fields}
     extension = Extension.model_validate({key: content[key] for key in Extension.model_fields if key in content})
     base = load(extension.extends).model_dump(mode="json", exclude_unset=True, exclude=set(_OWN))
     base["rules"] = _without(base["rules"], extension)
-    for key, value in own.items():
+    for key, value in file_keys.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         base[key] = base[key] | value if both else _rules(base["rules"], value) if key == "rules" else value
     return base
@@ -84,12 +84,12 @@ def _without(rules: Sequence[Keys], extension: Extension) -> list[Keys]:
     return [rule for rule in rules if rule["reason"] not in extension.remove]
 
 
-def _rules(base: Sequence[Keys], own: Any) -> Any:
-    """The rules of `base`, changed by those of `own` with the same reason, then the others of `own`."""
-    if not isinstance(own, list) or not all(isinstance(rule, dict) for rule in own):
-        return own  # validation says what is wrong
+def _rules(base: Sequence[Keys], changes: Any) -> Any:
+    """The rules of `base`, changed by those of `changes` with the same reason, then the others of `changes`."""
+    if not isinstance(changes, list) or not all(isinstance(rule, dict) for rule in changes):
+        return changes  # validation says what is wrong
     rules = list(base)
-    for rule in own:
+    for rule in changes:
         place = _place(base, rule)
         if place is None:
             _require_whole(base, rule)
@@ -111,7 +111,7 @@ def _require_whole(base: Sequence[Keys], rule: Keys) -> None:
 
 def _place(base: Sequence[Keys], rule: Keys) -> int | None:
     """Place of the rule of `base` that `rule` changes; None when it is a new one."""
-    places = [place for place, each in enumerate(base) if each["reason"] == rule.get("reason")]
+    places = [place for place, base_rule in enumerate(base) if base_rule["reason"] == rule.get("reason")]
     for key in _NARROWER:
         if key in rule and (key == _NARROWER[0] or len(places) > 1):
             places = [place for place in places if base[place][key] == rule[key]]
@@ -143,7 +143,7 @@ def _model_facts(path: Path) -> Any:
 def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
     if name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file:
         path = (extending[-1].parent if extending else Path()) / name_or_file
-        if path.resolve() in [each.resolve() for each in extending]:
+        if path.resolve() in [extending_file.resolve() for extending_file in extending]:
             raise BadPolicy(f"policy {name_or_file!r} extends itself; name another one")
         return path
     if name_or_file not in SHIPPED_POLICIES:
@@ -153,7 +153,7 @@ def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
 
 def _first_problem(error: ValidationError, content: Any) -> str:
     """Message of the first problem; an unknown key comes before the missing key it probably stands for."""
-    problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    problem = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     parts = [str(part + 1 if isinstance(part, int) else part) for part in problem["loc"]]
     if parts[:1] == ["rules"] and len(parts) > 1:  # by its reason: a number counts the rules of the policy below, too
         rule = content["rules"][problem["loc"][1]]
@@ -170,7 +170,7 @@ def _first_problem(error: ValidationError, content: Any) -> str:
 def _section(name: str) -> type[Row]:
     annotation = Policy.model_fields[name].annotation
     named = (annotation, *get_args(annotation))
-    return next((each for each in named if isclass(each) and issubclass(each, Row)), Policy)
+    return next((kind for kind in named if isclass(kind) and issubclass(kind, Row)), Policy)
 
 
 def _type_of_column(where: str, rule: Rule) -> pl.DataType:
@@ -179,8 +179,8 @@ def _type_of_column(where: str, rule: Rule) -> pl.DataType:
     stated = stated_types()
     if table in stated:
         if column not in stated[table]:
-            known = known_values(rule.signal, (f"{table}.{c}" for c in stated[table]))
-            raise BadPolicy(f"{where}: unknown signal {known}")
+            known_names = known_values(rule.signal, (f"{table}.{c}" for c in stated[table]))
+            raise BadPolicy(f"{where}: unknown signal {known_names}")
         if rule.over != table:
             raise BadPolicy(
                 f"{where}: {rule.signal} is known of the {table}, so over must be {table!r}, not {rule.over.value!r}"
@@ -228,6 +228,8 @@ def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
         "contains_any": column == pl.List(pl.String) or (column == pl.List and rule.contains_any == []),
         "other_than": column in (pl.String, pl.List(pl.String)),
     }
-    given = next(name for name in fits if getattr(rule, name) is not None)
-    if not fits[given]:
-        raise BadPolicy(f"{where}: {rule.signal} is {column}, which {given}: {getattr(rule, given)!r} cannot compare")
+    comparison = next(name for name in fits if getattr(rule, name) is not None)
+    if not fits[comparison]:
+        raise BadPolicy(
+            f"{where}: {rule.signal} is {column}, which {comparison}: {getattr(rule, comparison)!r} cannot compare"
+        )

@@ -96,9 +96,9 @@ def findings(policy: Policy, signals: Signals) -> Findings:
                 images.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
                 values.setdefault(image_id, {}).update(text)
         else:
-            for found, spans in spans_of(rule, signals).items():
+            for content_id, spans in spans_of(rule, signals).items():
                 for role in ROLES_OVER[rule.over]:
-                    messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
+                    messages[role].setdefault(content_id, []).extend((rule.reason, span) for span in spans)
     return Findings(messages, images, values, _exercise_names(policy, signals))
 
 
@@ -108,8 +108,8 @@ def _exercise_names(policy: Policy, signals: Signals) -> dict[str, list[Span]]:
         return {}
     hit = signals("text_pii").filter(pl.col("types").list.contains(EXERCISE_NAME))
     return {
-        found: [Span(s["start"], s["end"], s["type"]) for s in spans if s["type"] == EXERCISE_NAME]
-        for found, spans in hit.select("content_id", "spans").iter_rows()
+        content_id: [Span(s["start"], s["end"], s["type"]) for s in spans if s["type"] == EXERCISE_NAME]
+        for content_id, spans in hit.select("content_id", "spans").iter_rows()
     }
 
 
@@ -124,10 +124,12 @@ def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]
 def spans_of(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     """Text id -> spans of the types that the rule names."""
     hit = signals("text_pii").filter(fires(rule, pl.col("types")).fill_null(False))
-    wanted = set(rule.contains_any or ())
+    named_types = set(rule.contains_any or ())
     return {
-        found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]
-        for found, spans in hit.select("content_id", "spans").iter_rows()
+        content_id: [
+            Span(s["start"], s["end"], s["type"]) for s in spans if not named_types or s["type"] in named_types
+        ]
+        for content_id, spans in hit.select("content_id", "spans").iter_rows()
     }
 
 
@@ -148,19 +150,19 @@ def redacted_image(
 
     `filled(image_id, boxes)` returns the content id of the image with these boxes filled, creating it if needed.
     """
-    shown, boxes = image_id, set[PixelBox]()
+    covered_id, boxes = image_id, set[PixelBox]()
     values: dict[str, str] = {}
     counts: _Counts = Counter()
     for _ in range(REDACTION_ROUNDS):
-        hits = found.images.get(shown, ())
+        hits = found.images.get(covered_id, ())
         fresh = {grown(box, *size) for _, _, box in hits} - boxes
         if not fresh:
             break
         counts.update((reason, kind) for reason, kind, _ in hits)
-        values |= found.image_values.get(shown, {})
+        values |= found.image_values.get(covered_id, {})
         boxes |= fresh
-        shown = filled(image_id, tuple(sorted(boxes)))
-    return CoveredImage(shown, counts, values)
+        covered_id = filled(image_id, tuple(sorted(boxes)))
+    return CoveredImage(covered_id, counts, values)
 
 
 def redacted(
@@ -170,35 +172,37 @@ def redacted(
 
     A value found in one of them is replaced in all, by the same placeholder.
     """
-    shown = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
-    values = {value: kind for each in shown for image in each for value, kind in image.values.items()}
+    covered_images = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
+    values = {
+        value: kind for row_images in covered_images for image in row_images for value, kind in image.values.items()
+    }
     turns = [turn for row in rows for turn in row["turns"]]
-    left = exercise_names_in(turns, found)
-    said, counts = redact_texts(turns, found, values, left)
-    made, start = [], 0
-    for row, own_images in zip(rows, shown, strict=True):
+    left_names = exercise_names_in(turns, found)
+    redacted_turns, counts = redact_texts(turns, found, values, left_names)
+    forms, start = [], 0
+    for row, own_images in zip(rows, covered_images, strict=True):
         end = start + len(row["turns"])
-        made.append(_form(row, said[start:end], counts[start:end], own_images, policy_hash, left))
+        forms.append(_form(row, redacted_turns[start:end], counts[start:end], own_images, policy_hash, left_names))
         start = end
-    return made
+    return forms
 
 
 def _form(
     row: Mapping[str, Any],
-    said: Sequence[_Said],
+    redacted_turns: Sequence[_Said],
     counts: Sequence[_Counts],
     images: Sequence[CoveredImage],
     policy_hash: str,
-    left: Set[str],
+    left_names: Set[str],
 ) -> RedactedConversation:
     """The redacted form of one row, with content ids of its own."""
-    image_ids, texts = [image.image_id for image in images], [text for text, _ in said]
+    image_ids, texts = [image.image_id for image in images], [text for text, _ in redacted_turns]
     ids = [text_id(text) for text in texts]
     prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
     changed = {
         "turns": [
             turn | {"content": text, "text_id": own_id, "images": placed}
-            for turn, (text, placed), own_id in zip(row["turns"], said, ids, strict=True)
+            for turn, (text, placed), own_id in zip(row["turns"], redacted_turns, ids, strict=True)
         ],
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
@@ -206,11 +210,11 @@ def _form(
         "served": None,
         "consent": None,
         "redactions": [*_listed("message", counts), *_listed("image", [image.counts for image in images])],
-        "left_names": sorted(left),
+        "left_names": sorted(left_names),
         "policy_hash": policy_hash,
     }
-    known = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}
-    return RedactedConversation.model_validate(known | changed)
+    logged_fields = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}
+    return RedactedConversation.model_validate(logged_fields | changed)
 
 
 def redact_texts(
@@ -220,7 +224,7 @@ def redact_texts(
 
     Names in `left` stay.
     """
-    texts, shown = [turn["content"] for turn in turns], [turn["images"] for turn in turns]
+    texts, placed_images = [turn["content"] for turn in turns], [turn["images"] for turn in turns]
     values = {value: kind for value, kind in values.items() if not is_left(value, kind, left)}
     placeholders = Placeholders(texts)
     counts: list[_Counts] = [Counter() for _ in turns]
@@ -234,14 +238,20 @@ def redact_texts(
             without_left(text, [*(s for _, s in hit), *names], left)
             for text, hit, names in zip(texts, hits, named, strict=True)
         ]
-        for text, own in zip(texts, spans, strict=True):
-            values |= values_of(text, own)
-        replaced = [redact_text(text, own, values, placeholders) for text, own in zip(texts, spans, strict=True)]
+        for text, text_spans in zip(texts, spans, strict=True):
+            values |= values_of(text, text_spans)
+        replaced = [
+            redact_text(text, text_spans, values, placeholders) for text, text_spans in zip(texts, spans, strict=True)
+        ]
         texts = [text for text, _ in replaced]
         for place, (_, gone) in enumerate(replaced):
-            counts[place].update((reason_of.get(each.type, "repeated"), each.type) for each in gone)
-            shown[place] = [each | {"character": moved(each["character"], gone)} for each in shown[place]]
-    return list(zip(texts, shown, strict=True)), counts
+            counts[place].update(
+                (reason_of.get(replacement.type, "repeated"), replacement.type) for replacement in gone
+            )
+            placed_images[place] = [
+                image | {"character": moved(image["character"], gone)} for image in placed_images[place]
+            ]
+    return list(zip(texts, placed_images, strict=True)), counts
 
 
 def exercise_names_in(turns: Sequence[Mapping[str, Any]], found: Findings) -> set[str]:

@@ -54,18 +54,24 @@ def redact_store(store: Store, hits: pl.DataFrame, policy: Policy, signals: Sign
     Returns counts for the stage report.
     """
     dropped = _items(hits, Action.DROP)
-    wanted = _items(hits, Action.REDACT) - dropped
-    together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
+    ids_to_redact = _items(hits, Action.REDACT) - dropped
+    together = groups(ids_to_redact, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
     rows = pl.concat(store.batches(_LOGGED, wanted=_wanted(i for group in together for i in group)))
-    found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
-    images = _images(store, rows, found, workers)
+    policy_findings = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
+    images = _images(store, rows, policy_findings, workers)
     row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}
-    each = (
-        redacted([row_of[i] for i in group if i in row_of], found, images, policy_hash(policy)) for group in together
+    forms_by_group = (
+        redacted([row_of[i] for i in group if i in row_of], policy_findings, images, policy_hash(policy))
+        for group in together
     )
-    made = [form for forms in each for form in forms if form.redactions or form.conversation_id in wanted]
-    store.replace("redacted_conversations", frame_of(RedactedConversation, made))
-    return {"redacted_conversations": len(made), "redacted_images": sum(p.image_id != i for i, p in images.items())}
+    redacted_forms = [
+        form for forms in forms_by_group for form in forms if form.redactions or form.conversation_id in ids_to_redact
+    ]
+    store.replace("redacted_conversations", frame_of(RedactedConversation, redacted_forms))
+    return {
+        "redacted_conversations": len(redacted_forms),
+        "redacted_images": sum(p.image_id != i for i, p in images.items()),
+    }
 
 
 def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[list[str]]:
@@ -75,13 +81,17 @@ def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[l
     its battles fall.
     """
     votes = [sides for sides in battles.iter_rows() if dropped.isdisjoint(sides)]
-    shown = list(dict.fromkeys([*(side for sides in votes for side in sides), *sorted(wanted)]))
-    place = {each: number for number, each in enumerate(shown)}
-    left, right = ([place[sides[n]] for sides in votes] for n in (0, 1))
-    edges = coo_array((np.ones(len(votes)), (left, right)), shape=(len(shown), len(shown)))
+    conversation_ids = list(dict.fromkeys([*(side for sides in votes for side in sides), *sorted(wanted)]))
+    place = {conversation_id: number for number, conversation_id in enumerate(conversation_ids)}
+    left_places, right_places = ([place[sides[n]] for sides in votes] for n in (0, 1))
+    edges = coo_array(
+        (np.ones(len(votes)), (left_places, right_places)), shape=(len(conversation_ids), len(conversation_ids))
+    )
     of_group: dict[int, list[str]] = {}
-    for each, number in zip(shown, connected_components(edges, directed=False)[1].tolist(), strict=True):
-        of_group.setdefault(number, []).append(each)
+    for conversation_id, number in zip(
+        conversation_ids, connected_components(edges, directed=False)[1].tolist(), strict=True
+    ):
+        of_group.setdefault(number, []).append(conversation_id)
     return [group for group in of_group.values() if not wanted.isdisjoint(group)]
 
 
@@ -93,35 +103,37 @@ def _items(hits: pl.DataFrame, action: Action) -> set[str]:
     return set(hits.filter(action=action.value)["item_id"])
 
 
-def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> Mapping[str, CoveredImage]:
+def _images(store: Store, rows: pl.DataFrame, policy_findings: Findings, workers: int) -> Mapping[str, CoveredImage]:
     """Image id -> redacted form, for every image of the conversations. New images are stored first."""
-    shown = rows["image_ids"].explode().drop_nulls().unique()
-    if shown.is_empty():
+    image_ids = rows["image_ids"].explode().drop_nulls().unique()
+    if image_ids.is_empty():
         return {}
-    known = _known(store)
-    sizes = store.read("images", ["image_id", "width", "height"]).filter(pl.col("image_id").is_in(shown.implode()))
+    filled_ids = _known(store)
+    sizes = store.read("images", ["image_id", "width", "height"]).filter(pl.col("image_id").is_in(image_ids.implode()))
     size_of = {image_id: (width, height) for image_id, width, height in sizes.iter_rows()}
     stored = StoredImages(store)
 
     def work(image_id: str) -> tuple[CoveredImage, list[RedactedImage]]:
-        made: list[RedactedImage] = []
+        new_images: list[RedactedImage] = []
 
         def filled(source: str, boxes: tuple[PixelBox, ...]) -> str:
-            if (source, boxes) not in known:
-                made.append(_fill(stored, source, boxes))
-            return known.get((source, boxes)) or made[-1].image_id
+            if (source, boxes) not in filled_ids:
+                new_images.append(_fill(stored, source, boxes))
+            return filled_ids.get((source, boxes)) or new_images[-1].image_id
 
-        return redacted_image(image_id, size_of[image_id], found, filled), made
+        return redacted_image(image_id, size_of[image_id], policy_findings, filled), new_images
 
     images: dict[str, CoveredImage] = {}
     ordered = stored.ordered(size_of)
     with progress("images to redact", len(ordered)) as advance:
         for start in range(0, len(ordered), REDACTED_IMAGES_A_PART):
-            some = ordered[start : start + REDACTED_IMAGES_A_PART]
-            done = list(map_ordered(work, some, workers))
-            store.append("redacted_images", frame_of(RedactedImage, [row for _, made in done for row in made]))
-            images |= {image_id: image for image_id, (image, _) in zip(some, done, strict=True)}
-            advance(len(some))
+            part_ids = ordered[start : start + REDACTED_IMAGES_A_PART]
+            done = list(map_ordered(work, part_ids, workers))
+            store.append(
+                "redacted_images", frame_of(RedactedImage, [row for _, new_images in done for row in new_images])
+            )
+            images |= {image_id: image for image_id, (image, _) in zip(part_ids, done, strict=True)}
+            advance(len(part_ids))
     return images
 
 
@@ -158,19 +170,21 @@ def unproven(
     `redacted` has their ids, and `named` is those in which names stay, with texts.
     `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
     """
-    left = fired(redact_rules(policy), parts, facts, {}, Step.REDACTION)
-    found = pl.col("action") == Action.REDACT.value
-    left = left.join(_of_left_names(named, signals, policy), on=["item_id", "place", "action"], how="anti")
-    left = left.with_columns(
-        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"), action=pl.lit(Action.DROP.value)
+    failed_hits = fired(redact_rules(policy), parts, facts, {}, Step.REDACTION)
+    is_redact = pl.col("action") == Action.REDACT.value
+    failed_hits = failed_hits.join(
+        _of_left_names(named, signals, policy), on=["item_id", "place", "action"], how="anti"
     )
-    wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
-    missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
+    failed_hits = failed_hits.with_columns(
+        reason=pl.when(is_redact).then(pl.lit("redaction_failed")).otherwise("reason"), action=pl.lit(Action.DROP.value)
+    )
+    items_to_redact = hits.filter(action=Action.REDACT.value).select("item_id").unique()
+    missing = items_to_redact.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
         "item_id", **hit_columns(Step.REDACTION, 0, "unmeasured_redaction", Action.DROP)
     )
     dropped = hits.filter(action=Action.DROP.value)
     unseen = missing.join(dropped, on="item_id", how="anti")  # dropped conversations are not redacted
-    return pl.concat([left.with_columns(place=pl.lit(0, pl.Int64)), unseen])
+    return pl.concat([failed_hits.with_columns(place=pl.lit(0, pl.Int64)), unseen])
 
 
 def _of_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) -> pl.DataFrame:
@@ -184,10 +198,15 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
         if rule.over not in ROLES_OVER:
             continue
         spans = spans_of(rule, signals)
-        for item, turns, left in named.select("conversation_id", "turns", "left_names").iter_rows():
-            said = [turn for turn in turns if turn["role"] in ROLES_OVER[rule.over]]
-            held = [(turn["content"], spans[turn["text_id"]]) for turn in said if turn["text_id"] in spans]
-            if all(found and not without_left(text, found, set(left)) for text, found in held):
+        for item, turns, left_names in named.select("conversation_id", "turns", "left_names").iter_rows():
+            turns_of_roles = [turn for turn in turns if turn["role"] in ROLES_OVER[rule.over]]
+            texts_with_spans = [
+                (turn["content"], spans[turn["text_id"]]) for turn in turns_of_roles if turn["text_id"] in spans
+            ]
+            if all(
+                text_spans and not without_left(text, text_spans, set(left_names))
+                for text, text_spans in texts_with_spans
+            ):
                 yield item, place, Action.REDACT.value
 
 
@@ -200,16 +219,21 @@ def repeated_words(
     written = battles.drop_nulls("vote_reason").filter(changed).select("battle_id", *sides, "vote_reason")
     if written.is_empty():
         return pl.DataFrame(schema=FIRED)
-    found, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
+    policy_findings, rows = findings(policy, signals), list[tuple[str, Step, int, str, str]]()
     names = {side for row in written.select(sides).iter_rows() for side in row}
     frames = store.batches(_SAID, wanted=_wanted(names))
-    said = {name: (turns, ids) for rows in frames for name, turns, ids in rows.iter_rows()}
+    turns_and_images = {name: (turns, ids) for rows in frames for name, turns, ids in rows.iter_rows()}
     for battle_id, a, b, words in written.iter_rows():
-        shown = [said[side] for side in (a, b) if side in said]
-        turns = [turn for turns, _ in shown for turn in turns]
-        values = {v: kind for _, ids in shown for i in ids for v, kind in found.image_values.get(i, {}).items()}
+        stored_sides = [turns_and_images[side] for side in (a, b) if side in turns_and_images]
+        turns = [turn for turns, _ in stored_sides for turn in turns]
+        values = {
+            v: kind
+            for _, ids in stored_sides
+            for i in ids
+            for v, kind in policy_findings.image_values.get(i, {}).items()
+        }
         vote = {"role": "user", "content": words, "text_id": text_id(words), "images": []}
-        _, counts = redact_texts([*turns, vote], found, values, exercise_names_in(turns, found))
+        _, counts = redact_texts([*turns, vote], policy_findings, values, exercise_names_in(turns, policy_findings))
         reasons = {reason for reason, _ in counts[-1]}
         rows += [(battle_id, Step.REDACTION, 0, reason, Action.DROP.value) for reason in reasons]
     return pl.DataFrame(sorted(rows), schema=FIRED, orient="row")

@@ -76,8 +76,8 @@ def without_left(text: str, spans: Iterable[Span], left: Set[str]) -> list[Span]
 
 def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
     """Value -> type of the spans that are long enough to be searched for elsewhere in the conversation."""
-    held = ((text[span.start : span.end].strip(), span.type) for span in spans)
-    return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
+    values_and_types = ((text[span.start : span.end].strip(), span.type) for span in spans)
+    return {value: kind for value, kind in values_and_types if len(value) >= REPEATED_CHARACTERS_MIN}
 
 
 def redact_text(

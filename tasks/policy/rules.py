@@ -165,9 +165,9 @@ def of_models(hits: pl.DataFrame, rules: Sequence[Rule], conversations: pl.DataF
     if not about:
         return hits
     named = [conversations, renamed(conversations, policy.renames)]
-    ids = pl.concat(each.filter(pl.col("model").is_in(policy.open_models))["conversation_id"] for each in named)
-    wanted = pl.col("place").replace_strict(about, default=None, return_dtype=pl.Boolean)
-    return hits.filter(wanted.is_null() | (pl.col("item_id").is_in(ids.unique().implode()) == wanted))
+    ids = pl.concat(frame.filter(pl.col("model").is_in(policy.open_models))["conversation_id"] for frame in named)
+    is_about_open = pl.col("place").replace_strict(about, default=None, return_dtype=pl.Boolean)
+    return hits.filter(is_about_open.is_null() | (pl.col("item_id").is_in(ids.unique().implode()) == is_about_open))
 
 
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -182,7 +182,7 @@ def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.Data
         model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
         **{name: pl.lit(False) for name in ITEM_COLUMNS if name not in conversations.columns},
-        **{name: told for name, told in TEXT_COLUMNS.items() if name not in conversations.columns},
+        **{name: expression for name, expression in TEXT_COLUMNS.items() if name not in conversations.columns},
     )
     return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 
@@ -300,11 +300,13 @@ def fired(
     for place, rule in enumerate(rules):
         if rule.over in stated or not parts[rule.over].is_empty():
             of_signal.setdefault(rule.signal.partition(".")[0], []).append((place, rule))
-    for signal, some in of_signal.items():
-        asked = {name: fact for place, rule in some for name, fact in _asked(place, rule).items()}
-        known = pl.DataFrame() if all(rule.over in stated for _, rule in some) else facts(signal, asked)
-        for place, rule in some:
-            hit, unknown = _hit_and_unknown(place, rule, parts, known, stated)
+    for signal, rules_of_signal in of_signal.items():
+        questions = {name: fact for place, rule in rules_of_signal for name, fact in _asked(place, rule).items()}
+        signal_answers = (
+            pl.DataFrame() if all(rule.over in stated for _, rule in rules_of_signal) else facts(signal, questions)
+        )
+        for place, rule in rules_of_signal:
+            hit, unknown = _hit_and_unknown(place, rule, parts, signal_answers, stated)
             frames.append(_hits(hit, hit_columns(step, place, rule.reason, rule.action)))
             if rule.on_missing is OnMissing.DROP:
                 frames.append(_hits(unknown, hit_columns(step, place, f"unmeasured_{signal}", Action.DROP)))
@@ -318,7 +320,11 @@ def _asked(place: int, rule: Rule) -> dict[str, pl.Expr]:
 
 
 def _hit_and_unknown(
-    place: int, rule: Rule, parts: Mapping[Over, pl.DataFrame], known: pl.DataFrame, stated: Mapping[Over, pl.DataFrame]
+    place: int,
+    rule: Rule,
+    parts: Mapping[Over, pl.DataFrame],
+    signal_answers: pl.DataFrame,
+    stated: Mapping[Over, pl.DataFrame],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The items, once for each part, on which a rule fires and for which it has no value."""
     questions = _asked(place, rule)
@@ -327,8 +333,8 @@ def _hit_and_unknown(
         answers = stated[rule.over].select("item_id", **questions)
         return answers.filter(does_fire), answers.filter(~pl.col(has_value))
     of_items = parts[rule.over]
-    hit = of_items.join(known.filter(does_fire), on="content_id", how="semi")
-    return hit, of_items.join(known.filter(has_value), on="content_id", how="anti")
+    hit = of_items.join(signal_answers.filter(does_fire), on="content_id", how="semi")
+    return hit, of_items.join(signal_answers.filter(has_value), on="content_id", how="anti")
 
 
 def hit_columns(step: Step, place: int, reason: str, action: Action) -> dict[str, pl.Expr]:
@@ -367,8 +373,8 @@ _CONTENTS = """
 
 def reviewed_contents(store: Store, conversation_ids: Iterable[str]) -> dict[str, str]:
     """conversation_id -> content id of all its messages and images; a new turn changes it."""
-    wanted = pl.DataFrame({"conversation_id": pl.Series([*conversation_ids], dtype=pl.String)})
-    contents = pl.concat(store.batches(_CONTENTS, wanted=wanted))
+    id_frame = pl.DataFrame({"conversation_id": pl.Series([*conversation_ids], dtype=pl.String)})
+    contents = pl.concat(store.batches(_CONTENTS, wanted=id_frame))
     return {conversation_id: combined_id("reviewed", ids) for conversation_id, ids in contents.iter_rows()}
 
 

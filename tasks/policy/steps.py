@@ -39,9 +39,9 @@ def redact_items(settings: Settings, versions: Versions, findings: ItemFindings)
     """
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = StoredSignals(store, versions, findings)
-    hits, _ = conversation_hits(known, policy)
-    counts = redact_store(store, hits, policy, known.signal, settings.workers)
+    stored_signals = StoredSignals(store, versions, findings)
+    hits, _ = conversation_hits(stored_signals, policy)
+    counts = redact_store(store, hits, policy, stored_signals.signal, settings.workers)
     return StageReport(stage="redact", counts=counts)
 
 
@@ -53,14 +53,14 @@ def decide_items(settings: Settings, versions: Versions, findings: ItemFindings,
     """
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = StoredSignals(store, versions, findings)
-    said = verdicts(known, policy)
-    ours = said.decisions
+    stored_signals = StoredSignals(store, versions, findings)
+    our_verdicts = verdicts(stored_signals, policy)
+    ours = our_verdicts.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
     store.replace("decisions", ours)
     mark_decided(store)
-    store.replace("near_prompts", said.near_prompts)
-    store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
+    store.replace("near_prompts", our_verdicts.near_prompts)
+    store.replace("rule_parity", rule_parity(our_verdicts, verdicts(stored_signals, upstream_policy(policy))))
     counted = {"kept_": ours.filter("keep"), "held_": ours.filter("held"), "": ours}
     counts = {
         f"{outcome}{kind}s": count
@@ -78,11 +78,11 @@ def screen_answers(settings: Settings, versions: Versions, texts: pl.DataFrame) 
     """
     store = Store.open(settings.store)
     policy = decided_policy(store)
-    said = screened(store, policy, versions, texts) if policy else []
-    store.replace("screened_texts", frame_of(ScreenedText, said))
-    stopped = Counter(f"kept_here_{reason}" for row in said for reason in row.reasons[:1])
-    counts = {"texts": len(said), "may_leave": sum(not row.reasons for row in said)}
-    notes = [] if said else ["no verdict is on the benchmark that is released, so no answer leaves the store"]
+    screened_texts = screened(store, policy, versions, texts) if policy else []
+    store.replace("screened_texts", frame_of(ScreenedText, screened_texts))
+    stopped = Counter(f"kept_here_{reason}" for row in screened_texts for reason in row.reasons[:1])
+    counts = {"texts": len(screened_texts), "may_leave": sum(not row.reasons for row in screened_texts)}
+    notes = [] if screened_texts else ["no verdict is on the benchmark that is released, so no answer leaves the store"]
     return StageReport(stage="screen_answers", counts=counts | dict(sorted(stopped.items())), notes=notes)
 
 
@@ -98,11 +98,11 @@ def watch_drift(settings: Settings) -> StageReport:
     store = Store.open(settings.store)
     now = drop_counts(store.batches(_REASONS))
     applied = store.read_bytes(f"policies/{now.policy_hash}.json")
-    earlier = [each for each in earlier_drops(store) if each.policy_hash == now.policy_hash]
-    found = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []
-    if found and not settings.accept_drift:
+    earlier = [run_counts for run_counts in earlier_drops(store) if run_counts.policy_hash == now.policy_hash]
+    drifts = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []
+    if drifts and not settings.accept_drift:
         raise DriftHeld(
-            f"held before the release: {'; '.join(found)}. Look at what is new (curate explain, report of the last "
+            f"held before the release: {'; '.join(drifts)}. Look at what is new (curate explain, report of the last "
             "release); if it is right, run again with --accept-drift"
         )
-    return StageReport(stage="drift", counts={"outside_band": len(found)}, drops=now)
+    return StageReport(stage="drift", counts={"outside_band": len(drifts)}, drops=now)
