@@ -149,12 +149,12 @@ def going(store: Store, tombstones: Tombstones) -> Going:
 
 def _taken(store: Store, kind: Held, tombstones: Tombstones) -> pl.Series:
     """Ids of a kind that a table names and that were taken down."""
-    found = set[str]()
+    taken_ids = set[str]()
     if tombstones:
         query = _NAMED_IDS.format(named_ids=named_ids(kind, mentioned=True))
         for rows in store.batches(query, elsewhere=ids_elsewhere(store, kind)):
-            found |= _TAKEN_DOWN[kind](tombstones, rows["id"])
-    return _ids(found)
+            taken_ids |= _TAKEN_DOWN[kind](tombstones, rows["id"])
+    return _ids(taken_ids)
 
 
 def _unheld(store: Store, kind: Held, frames: Mapping[str, pl.DataFrame]) -> pl.Series:

@@ -39,11 +39,11 @@ def withdraw_known(store: Store) -> list[str]:
     state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
     if store.read_bytes(_CHECKED) == state:
         return []
-    versions, held = set[str](), store.read("quarantine").filter(kind="conversation")["key"]
-    if len(held):
+    versions, quarantined_keys = set[str](), store.read("quarantine").filter(kind="conversation")["key"]
+    if len(quarantined_keys):
         versions.update(_half_withdrawn(store))
         stem = pl.col("id").str.replace(r"-[0-9a-f]{8}$", "")  # a conversation id may be a conv_id with a suffix
-        is_held = pl.col("id").is_in(held.implode()) | stem.is_in(held.implode())
+        is_held = pl.col("id").is_in(quarantined_keys.implode()) | stem.is_in(quarantined_keys.implode())
         for rows in _released_ids(store):
             versions.update(rows.filter(is_held)["version"])
     withdraw_releases(store, sorted(versions))
@@ -92,24 +92,24 @@ def still_exported(store: Store, versions: list[str]) -> list[tuple[Exported, bo
 
     Perhaps: an export that has only some items of such a version, or whose release is not in the store any more.
     """
-    gone, known = {*versions, *_withdrawn(store)}, set(_known(store))
-    rows = (row for row in exports(store) if row.version in gone or row.version not in known)
+    gone, known_versions = {*versions, *_withdrawn(store)}, set(_known(store))
+    rows = (row for row in exports(store) if row.version in gone or row.version not in known_versions)
     return [(row, row.version in gone and not row.part) for row in rows]
 
 
 def perhaps_published(store: Store) -> list[tuple[str, str]]:
     """(repository, revision) of publications of versions that are not in the store any more."""
-    known = set(_known(store))
-    return [(row.repo, row.revision) for row in publications(store) if row.version not in known]
+    known_versions = set(_known(store))
+    return [(row.repo, row.revision) for row in publications(store) if row.version not in known_versions]
 
 
 def _withdrawn(store: Store) -> Iterator[str]:
-    return (each for each in _versions(store) if withdrawn_by(store, each) == TAKEDOWN)
+    return (version for version in _versions(store) if withdrawn_by(store, version) == TAKEDOWN)
 
 
 def _known(store: Store) -> Iterator[str]:
     """Versions of which it is known whether they held what was taken down; not those that were not kept."""
-    return (each for each in _versions(store) if withdrawn_by(store, each) in ("", TAKEDOWN))
+    return (version for version in _versions(store) if withdrawn_by(store, version) in ("", TAKEDOWN))
 
 
 def withdrawn_by(store: Store, version: str) -> str:
@@ -163,12 +163,14 @@ def forget_versions(store: Store) -> str:
     places = [f"{prefix}/{folder}/".lstrip("/") for folder in _FOLDERS]
     try:
         for place in places:
-            for each in store.fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=place).get("Uploads", []):
-                store.fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
+            for upload in store.fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=place).get("Uploads", []):
+                store.fs.call_s3(
+                    "abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
         refused = [code for place in places for code in _forget_earlier(store.fs, bucket, place)]
     except Exception as error:  # every object store has its own errors
-        said = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
-        return "" if said in _WITHOUT_VERSIONS else why_unreadable(error)
+        error_code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
+        return "" if error_code in _WITHOUT_VERSIONS else why_unreadable(error)
     return f"{len(refused):,} of them: {refused[0]}" if refused else ""
 
 
@@ -180,11 +182,11 @@ def _forget_earlier(fs: Any, bucket: str, prefix: str) -> Iterator[str]:
     after: dict[str, str] = {}
     while True:
         page = fs.call_s3("list_object_versions", Bucket=bucket, Prefix=prefix, **after)
-        earlier = [each for each in page.get("Versions", []) if not each["IsLatest"]]
-        found = [{"Key": e["Key"], "VersionId": e["VersionId"]} for e in [*earlier, *page.get("DeleteMarkers", [])]]
-        if found:
-            done = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": found, "Quiet": True})
-            yield from (str(each["Code"]) for each in done.get("Errors", []))
+        earlier = [version for version in page.get("Versions", []) if not version["IsLatest"]]
+        objects = [{"Key": e["Key"], "VersionId": e["VersionId"]} for e in [*earlier, *page.get("DeleteMarkers", [])]]
+        if objects:
+            done = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+            yield from (str(error["Code"]) for error in done.get("Errors", []))
         if not page.get("IsTruncated"):
             return
         after = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}

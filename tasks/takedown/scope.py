@@ -84,17 +84,17 @@ class Known:
     """Requested ids that a store has: conversations, users, images and image names."""
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
-        wanted = set(asked)
+        requested_ids = set(asked)
         # A row is a file that is asked for by name or digest, presets last: the last of a name counts.
-        files = store.ask(_FILES_ASKED, asked=frame_of_ids(wanted)).sort("place", maintain_order=True)
-        self.image_of = _images_of(files.filter(pl.col("name").is_in(sorted(wanted))))
-        self.also = dict(store.ask(_SOURCES, asked=frame_of_ids(wanted)).iter_rows())
+        files = store.ask(_FILES_ASKED, asked=frame_of_ids(requested_ids)).sort("place", maintain_order=True)
+        self.image_of = _images_of(files.filter(pl.col("name").is_in(sorted(requested_ids))))
+        self.also = dict(store.ask(_SOURCES, asked=frame_of_ids(requested_ids)).iter_rows())
         # A row is a file with what a digest of it stands for: its image, or the name of a file that is no image.
         files_with_content = files.with_columns(content=pl.coalesce("image_id", "name"))
         for digest in FileDigests._fields:
-            of_digest = files_with_content.filter(pl.col(digest).is_in(sorted(wanted)))
+            of_digest = files_with_content.filter(pl.col(digest).is_in(sorted(requested_ids)))
             self.also |= dict(of_digest.select(digest, "content").iter_rows())
-        images = frame_of_ids(wanted | {self.image(each) for each in wanted})
+        images = frame_of_ids(requested_ids | {self.image(requested_id) for requested_id in requested_ids})
         self.image_of |= _images_of(store.ask(_FILES_OF_IMAGES, asked=images).sort("place", maintain_order=True))
         known_ids = store.ask(_KNOWN, asked=images)
         self.conversations, self.users, self.names_and_images = (
@@ -103,7 +103,9 @@ class Known:
 
     def conv_id(self, asked: str) -> str | None:
         """The conv_id of a conversation or battle id."""
-        return next((each for each in possible_conv_ids(asked) if each in self.conversations), None)
+        return next(
+            (possible_id for possible_id in possible_conv_ids(asked) if possible_id in self.conversations), None
+        )
 
     def image(self, asked: str) -> str:
         """Content id of a requested image; of a file that is not an image, its name; otherwise the requested id."""
@@ -113,7 +115,7 @@ class Known:
         """Content id and logged names of an image that is requested by any of them; empty when unknown."""
         image_id = self.image(asked)
         names = {name for name, image in self.image_of.items() if image == image_id}
-        return names | {each for each in (asked, image_id) if each in self.names_and_images}
+        return names | {name_or_id for name_or_id in (asked, image_id) if name_or_id in self.names_and_images}
 
 
 def _images_of(files: pl.DataFrame) -> dict[str, str]:
@@ -142,15 +144,19 @@ def find_scope(
     """
     people, scope = Pseudonyms(key), {kind: set[str]() for kind in TakenDownKind}
     scope[TakenDownKind.CONVERSATION].update(conv_ids)
-    spellings = {each: list(_spellings(each)) for each in asked}
+    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in asked}
     users = [people.user_id(address) for address in addresses]
-    spelled = {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])}
-    known = Known(store, spelled.union(user for user in users if user))
-    for each, names in spellings.items():
-        if not _add(each, names, known, scope) and not any(tombstones.holds(kind, names) for kind in TakenDownKind):
-            raise BadInput(_unknown(store, each))
+    spelled = {
+        name for requested_id in spellings for name in (*possible_conv_ids(requested_id), *spellings[requested_id])
+    }
+    stored_ids = Known(store, spelled.union(user for user in users if user))
+    for requested_id, names in spellings.items():
+        if not _add(requested_id, names, stored_ids, scope) and not any(
+            tombstones.holds(kind, names) for kind in TakenDownKind
+        ):
+            raise BadInput(_unknown(store, requested_id))
     for user in users:
-        if user is None or not (user in known.users or tombstones.holds(TakenDownKind.USER, [user])):
+        if user is None or not (user in stored_ids.users or tombstones.holds(TakenDownKind.USER, [user])):
             raise BadInput("--user: this store has no line of that user; give the address exactly as the raw logs do")
         scope[TakenDownKind.USER].add(user)
     scope[TakenDownKind.CONVERSATION].update(_conversations(store, scope))
@@ -160,23 +166,34 @@ def find_scope(
 def unknown_ids(store: Store, asked: Iterable[str]) -> list[str]:
     """Requested ids, names and files that this store never had."""
     tombstones = Tombstones(store, store_key(store))
-    spellings = {each: list(_spellings(each)) for each in asked}
-    known = Known(store, {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])})
-    return [each for each, names in spellings.items() if not _is_known(each, names, known, tombstones)]
+    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in asked}
+    stored_ids = Known(
+        store,
+        {name for requested_id in spellings for name in (*possible_conv_ids(requested_id), *spellings[requested_id])},
+    )
+    return [
+        requested_id
+        for requested_id, names in spellings.items()
+        if not _is_known(requested_id, names, stored_ids, tombstones)
+    ]
 
 
-def _is_known(asked: str, names: Sequence[str], known: Known, tombstones: Tombstones) -> bool:
+def _is_known(requested_id: str, names: Sequence[str], stored_ids: Known, tombstones: Tombstones) -> bool:
     nowhere = {kind: set[str]() for kind in TakenDownKind}
-    return _add(asked, names, known, nowhere) or any(tombstones.holds(kind, names) for kind in TakenDownKind)
+    return _add(requested_id, names, stored_ids, nowhere) or any(
+        tombstones.holds(kind, names) for kind in TakenDownKind
+    )
 
 
 def known_as(store: Store, asked: str) -> list[str]:
     """Ids and names under which the store has what a takedown would take for `asked`; content ids of images first."""
     names = [*_spellings(asked), *possible_conv_ids(asked)]
-    known, scope = Known(store, names), {kind: set[str]() for kind in TakenDownKind}
-    _add(asked, names, known, scope)
-    images = [known.image(name) for name in names]
-    return list(dict.fromkeys([*names, *images, *(each for kind in TakenDownKind for each in sorted(scope[kind]))]))
+    stored_ids, scope = Known(store, names), {kind: set[str]() for kind in TakenDownKind}
+    _add(asked, names, stored_ids, scope)
+    images = [stored_ids.image(name) for name in names]
+    return list(
+        dict.fromkeys([*names, *images, *(removed_id for kind in TakenDownKind for removed_id in sorted(scope[kind]))])
+    )
 
 
 def taken_down(store: Store, names: Iterable[str]) -> bool:
@@ -187,70 +204,73 @@ def taken_down(store: Store, names: Iterable[str]) -> bool:
     return any(tombstones.holds(kind, names) for kind in TakenDownKind)
 
 
-def _unknown(store: Store, asked: str) -> str:
+def _unknown(store: Store, requested_id: str) -> str:
     """The message for an unknown id or file; for an image file it lists stored images that look the same."""
-    content = _file(asked)
+    content = _file(requested_id)
     if content is None:
         return (
-            f"{asked!r} is no conversation, battle, image or user of this store, nor an image file; "
+            f"{requested_id!r} is no conversation, battle, image or user of this store, nor an image file; "
             "`curate explain ID` shows what an id is"
         )
     alike = [copy.image_id for copy in lookalikes(store, content)]
     if alike:
         listed = ", ".join(alike[:_SHOWN]) + (f" and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else "")
-        return f"no image of this store has the pixels of {asked!r}, but some look the same; give their ids: {listed}"
+        return (
+            f"no image of this store has the pixels of {requested_id!r}, but some look the same; give their ids: "
+            f"{listed}"
+        )
     return (
-        f"no image of this store has the pixels of {asked!r}, and none looks the same; give the file that was "
+        f"no image of this store has the pixels of {requested_id!r}, and none looks the same; give the file that was "
         "uploaded, the name that the logs give it, or the id of a conversation that shows it"
     )
 
 
-def _add(asked: str, spellings: Iterable[str], known: Known, scope: TakedownScope) -> bool:
+def _add(requested_id: str, spellings: Iterable[str], stored_ids: Known, scope: TakedownScope) -> bool:
     """Add a requested id to the scope. Returns False when it is unknown."""
-    if conv_id := known.conv_id(asked):
+    if conv_id := stored_ids.conv_id(requested_id):
         scope[TakenDownKind.CONVERSATION].add(conv_id)
         return True
-    if asked in known.users:
-        scope[TakenDownKind.USER].add(asked)
+    if requested_id in stored_ids.users:
+        scope[TakenDownKind.USER].add(requested_id)
         return True
-    found = set[str]().union(*map(known.images, spellings))
-    scope[TakenDownKind.IMAGE].update(found)
-    return bool(found)
+    image_names = set[str]().union(*map(stored_ids.images, spellings))
+    scope[TakenDownKind.IMAGE].update(image_names)
+    return bool(image_names)
 
 
-def _spellings(asked: str) -> Iterator[str]:
+def _spellings(requested_id: str) -> Iterator[str]:
     """Other ids of the same item: without a file extension, digests in lower case, and the ids of an image file."""
-    yield asked
-    yield next((asked.removesuffix(s) for s in _IMAGE_SUFFIXES if asked.endswith(s)), asked)
-    if _DIGEST.fullmatch(asked):
-        yield asked.lower()
-    content = _file(asked)
+    yield requested_id
+    yield next((requested_id.removesuffix(s) for s in _IMAGE_SUFFIXES if requested_id.endswith(s)), requested_id)
+    if _DIGEST.fullmatch(requested_id):
+        yield requested_id.lower()
+    content = _file(requested_id)
     if content is not None:
         yield file_digests(content).sha256
         try:
             yield open_image(content).image_id
-            yield logged_name(Path(asked))
+            yield logged_name(Path(requested_id))
         except (ImageRejected, BadInput):
             return
 
 
-def _file(asked: str) -> bytes | None:
+def _file(requested_path: str) -> bytes | None:
     """Content of the file with this path; None when there is no such file."""
-    path = Path(asked)
+    path = Path(requested_path)
     try:
         return path.read_bytes() if path.is_file() else None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return None
-        raise BadInput(f"{asked!r} cannot be read ({why_unreadable(error)})") from None
+        raise BadInput(f"{requested_path!r} cannot be read ({why_unreadable(error)})") from None
 
 
 def _conversations(store: Store, scope: TakedownScope) -> Iterator[str]:
     """conv_ids that are removed with a scope: those of its users and images, and the other sides of their votes."""
     of_users = store.ask(_OF_USERS, users=frame_of_ids(scope[TakenDownKind.USER]))["conv_id"]
     theirs = scope[TakenDownKind.CONVERSATION].union(of_users)
-    held = quarantined(store, store.parts("sightings"), theirs, scope[TakenDownKind.IMAGE])
-    yield from held.filter(kind="conversation")["key"]
+    quarantined_rows = quarantined(store, store.parts("sightings"), theirs, scope[TakenDownKind.IMAGE])
+    yield from quarantined_rows.filter(kind="conversation")["key"]
 
 
 def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
@@ -259,30 +279,30 @@ def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
         hashed = image_hashes(open_image(content)).model_dump()
     except ImageRejected:
         return []
-    asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
-    return _near(asked, _hashes_staying(store, pl.Series(dtype=pl.String)))
+    compared_image = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
+    return _near(compared_image, _hashes_staying(store, pl.Series(dtype=pl.String)))
 
 
 def near_copies(store: Store, gone: pl.Series) -> list[NearCopy]:
     """Images that stay and are near-duplicates of one that is removed, nearest first. `gone`: images that do not."""
     hashes_of_gone = store.batches(_IMAGE_HASHES.format(semi_or_anti="SEMI"), gone=gone.to_frame("id"))
-    asked = pl.concat(hashes_of_gone).unique("image_id", keep="last")
-    return [] if asked.is_empty() else _near(asked, _hashes_staying(store, gone))
+    compared_images = pl.concat(hashes_of_gone).unique("image_id", keep="last")
+    return [] if compared_images.is_empty() else _near(compared_images, _hashes_staying(store, gone))
 
 
 def _hashes_staying(store: Store, gone: pl.Series) -> Iterator[pl.DataFrame]:
     return store.batches(_IMAGE_HASHES.format(semi_or_anti="ANTI"), NEAR_AT_ONCE, gone=gone.to_frame("id"))
 
 
-def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:
+def _near(compared_images: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:
     nearest: dict[str, int] = {}
-    radius, ours = NearImages(), set(asked["image_id"])
+    radius, ours = NearImages(), set(compared_images["image_id"])
     for rows in stored:
-        images = pl.concat([asked, rows]).unique("image_id").sort("image_id")
+        images = pl.concat([compared_images, rows]).unique("image_id").sort("image_id")
         pairs = near_images(near_hashes(images, radius, rows["image_id"]), images, radius)
         for a, b, bits in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
             other = b if a in ours else a
             if other not in ours:
                 nearest[other] = min(bits, nearest.get(other, bits))
-    found = [NearCopy(image_id=image_id, pdq_distance=bits) for image_id, bits in nearest.items()]
-    return sorted(found, key=lambda copy: (copy.pdq_distance, copy.image_id))
+    copies = [NearCopy(image_id=image_id, pdq_distance=bits) for image_id, bits in nearest.items()]
+    return sorted(copies, key=lambda copy: (copy.pdq_distance, copy.image_id))

@@ -26,8 +26,8 @@ def apply_requests(settings: Settings) -> StageReport:
     """Counts of requests, of new ones, and of removed rows by table; notes on releases that held something of it."""
     store, conv_ids = Store.open(settings.store), requested(Path(settings.logs or ""))
 
-    def hear(*found: Any) -> None:
-        for line in left_lines(settings.store, *found):
+    def hear(*remains: Any) -> None:
+        for line in left_lines(settings.store, *remains):
             tell(line)
 
     new, removed = take_down_requested(store, conv_ids, datetime.now(UTC), hear)

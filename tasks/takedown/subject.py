@@ -160,9 +160,9 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
 def _theirs(store: Store, person: str) -> Mapping[Held, frozenset[str]]:
     """Ids of the person's things, by kind, as tables name them."""
     key = known_key(store)
-    asked, addresses = ([person], []) if is_user_id(person) else ([], [person])
+    user_ids, addresses = ([person], []) if is_user_id(person) else ([], [person])
     try:
-        scope = find_scope(store, asked, addresses, key, Tombstones(store, key))
+        scope = find_scope(store, user_ids, addresses, key, Tombstones(store, key))
     except BadInput:
         scope = {kind: set() for kind in TakenDownKind}
     if not scope[TakenDownKind.USER]:

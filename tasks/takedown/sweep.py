@@ -76,17 +76,17 @@ def _rewrite(
     looked: Mapping[str, int] | None = None,
 ) -> None:
     """Apply `change` to the parts with a touched row. `looked`: part -> such rows, for the parts looked at before."""
-    parts, known = store.parts(table), looked or {}
-    fresh = parts_with(store, table, [part for part in parts if part not in known], touched)
-    new = changed_parts(store, table, parts, {part for part, rows in {**known, **fresh}.items() if rows}, change)
+    parts, row_counts = store.parts(table), looked or {}
+    fresh = parts_with(store, table, [part for part in parts if part not in row_counts], touched)
+    new = changed_parts(store, table, parts, {part for part, rows in {**row_counts, **fresh}.items() if rows}, change)
     if new != parts:
         store.list_parts(table, new)
 
 
 def require_sweepable(store: Store) -> None:
     """Raises BadInput when a takedown could miss something in a store because another version wrote to it."""
-    known = stated_layout(store)
-    if known is not None and known.layout > LAYOUT:
+    written_layout = stated_layout(store)
+    if written_layout is not None and written_layout.layout > LAYOUT:
         raise BadInput(why_not_read(store))
     for table in tables_in(store):
         if why := next((_renamed if table in TABLES else _unsearchable)(store, table), None):

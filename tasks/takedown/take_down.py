@@ -123,28 +123,31 @@ def _begin(store: Store, new: pl.DataFrame, scope: Mapping[str, int], reason: st
     with suppress(KeyError, OSError):  # in a container the user may have no name
         by = getpass.getuser()
     earlier = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked", [])
-    asked = [*earlier, *([{"by": by, "reason": reason, "scope": scope}] if any(scope.values()) or not earlier else [])]
-    store.write_bytes(UNFINISHED, json.dumps({"asked": asked, "tombstones": new.write_json()}).encode())
+    requests = [
+        *earlier,
+        *([{"by": by, "reason": reason, "scope": scope}] if any(scope.values()) or not earlier else []),
+    ]
+    store.write_bytes(UNFINISHED, json.dumps({"asked": requests, "tombstones": new.write_json()}).encode())
     if new.height:
         store.append("takedowns", new)
 
 
 def _begun(store: Store, tombstones: Tombstones) -> pl.DataFrame:
     """Tombstones of an interrupted takedown that are not in the table yet; from now on they count."""
-    told = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("tombstones", "[]")
-    rows = frame_of(Tombstone, [Tombstone.model_validate(row) for row in json.loads(told)])
+    tombstones_json = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("tombstones", "[]")
+    rows = frame_of(Tombstone, [Tombstone.model_validate(row) for row in json.loads(tombstones_json)])
     return tombstones.known_from(rows)
 
 
 def _end(store: Store, removed: dict[str, Any], now: datetime) -> None:
     """Write who took down how much, when and why, but not what; then nothing is left to do."""
     counts = {"rows": sum(removed["rows"].values()), "releases": len(removed["releases"])}
-    asked = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked")
-    if asked or any(counts.values()):
+    requests = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked")
+    if requests or any(counts.values()):
         add_audit_entry(store, Audited.TOOK_DOWN, counts)
-    if asked:  # not by ingest, which found more of it
-        about = {"finished_at": now.isoformat(timespec="seconds"), **asked[-1]}
-        about |= {"earlier": asked[:-1]} if asked[1:] else {}  # interrupted ones that this one finished
+    if requests:  # not by ingest, which found more of it
+        about = {"finished_at": now.isoformat(timespec="seconds"), **requests[-1]}
+        about |= {"earlier": requests[:-1]} if requests[1:] else {}  # interrupted ones that this one finished
         name = f"takedown/{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.json"
         store.write_bytes(name, json.dumps(about | removed, indent=2).encode())
     store.fs.rm_file(store.at(UNFINISHED))
@@ -156,8 +159,8 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
         return {}
     require_sweepable(store)
     tombstones = Tombstones(store, store_key(store))
-    if (left := _begun(store, tombstones)).height:
-        store.append("takedowns", left)
+    if (waiting_tombstones := _begun(store, tombstones)).height:
+        store.append("takedowns", waiting_tombstones)
     rows, releases = _remove(store, tombstones, going(store, tombstones), now, dry_run=False)
     _end(store, {"rows": rows, "releases": releases}, now)
     if hindered := forget_versions(store):
@@ -200,8 +203,8 @@ def requested(logs: Path) -> list[str]:
     Raises BadInput for a file or a line that cannot be read, because a request that is left out would be released.
     """
     files = [folder / REQUESTS_FILE for folder in server_folders(logs)]
-    found = (_conv_ids(file, source_name(file, logs)) for file in files if file.is_symlink() or file.exists())
-    return list(dict.fromkeys(conv_id for ids in found for conv_id in ids))
+    ids_by_file = (_conv_ids(file, source_name(file, logs)) for file in files if file.is_symlink() or file.exists())
+    return list(dict.fromkeys(conv_id for ids in ids_by_file for conv_id in ids))
 
 
 def _conv_ids(file: Path, source: str) -> Iterator[str]:
@@ -233,8 +236,8 @@ def take_down_requested(
 
     Conversations that the store does not have yet are kept out when their lines come.
     """
-    known = Tombstones(store, store_key(store)).holds(TakenDownKind.CONVERSATION, conv_ids)
-    new = [conv_id for conv_id in conv_ids if conv_id not in known]
+    taken_ids = Tombstones(store, store_key(store)).holds(TakenDownKind.CONVERSATION, conv_ids)
+    new = [conv_id for conv_id in conv_ids if conv_id not in taken_ids]
     if not new:
         return 0, None
     return len(new), take_down(store, [], [], now, False, hear, reason=REQUESTS_FILE, conv_ids=new)
@@ -244,7 +247,7 @@ def left_lines(store: str, lines: Sequence[str], files: Sequence[str], near: Seq
     """Lines on what is still in the raw logs, and on near copies that stay in the store; later none can be found."""
     if lines or files:
         yield f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} image files"
-        yield from (f"  {one_line(each, 1000)}" for each in (*lines, *files))
+        yield from (f"  {one_line(line_or_file, 1000)}" for line_or_file in (*lines, *files))
     if near:
         yield f"{len(near):,} near copies, images that look like a removed one, stay:"
         for copy in near:
@@ -268,14 +271,14 @@ def release_lines(removed: Removed, store: str, went: str = "gone") -> Iterator[
 
 def export_lines(removed: Removed, store: str) -> Iterator[str]:
     """Exports outside of the store, with their places."""
-    for each, certain in removed.exports:
-        about = f"an export of {f'release {each.version}' if each.version else 'the store'} ({each.kind})"
-        where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
-        if each.kind is ExportKind.BACKUP:
+    for export, certain in removed.exports:
+        about = f"an export of {f'release {export.version}' if export.version else 'the store'} ({export.kind})"
+        where = one_line(f"{export.place} on {export.machine}" if export.machine else export.place, 1000)
+        if export.kind is ExportKind.BACKUP:
             yield f"still in the backup until it is made again (curate backup); a restore takes it down again: {where}"
             continue
-        if is_moved(each):
-            record = f"{store}/{record_name(each.place, each.machine)}"
+        if is_moved(export):
+            record = f"{store}/{record_name(export.place, export.machine)}"
             yield f"{about} was recorded at {where}, not found there: delete it where it is now, then {record}"
             continue
         yield f"still in {about}, to be deleted: {where}" if certain else f"perhaps in {about}, look there: {where}"
