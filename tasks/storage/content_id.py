@@ -13,7 +13,7 @@ ID_DIGITS = 32
 
 def _digest(*parts: bytes | memoryview) -> str:
     """Hash of the parts. Each part is prefixed with its length, so that ("ab", "c") and ("a", "bc") differ."""
-    framed = [each for part in parts for each in (memoryview(part).nbytes.to_bytes(8, "little"), part)]
+    framed = [piece for part in parts for piece in (memoryview(part).nbytes.to_bytes(8, "little"), part)]
     return hashlib.blake2b(b"".join(framed), digest_size=ID_DIGITS // 2).hexdigest()
 
 

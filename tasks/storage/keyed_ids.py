@@ -58,8 +58,8 @@ class Pseudonyms:
 
     def _hash(self, address: str) -> str | None:
         address = address.strip()
-        if address.startswith(self._keyed) and _USER_ID(known := address.removeprefix(self._keyed)):
-            return known
+        if address.startswith(self._keyed) and _USER_ID(user_id := address.removeprefix(self._keyed)):
+            return user_id
         return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24] if address else None
 
 
@@ -91,20 +91,20 @@ def store_key(store: Store) -> bytes:
 
 def known_key(store: Store) -> bytes:
     """The store's key without writing anything: b"" for a store that has none yet."""
-    key, known = given_key() or store.read_bytes(_KEY_FILE) or b"", store.read_bytes(_FINGERPRINT_FILE)
-    if known is not None and not key:
+    key, fingerprint = given_key() or store.read_bytes(_KEY_FILE) or b"", store.read_bytes(_FINGERPRINT_FILE)
+    if fingerprint is not None and not key:
         raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
-    if known is not None and known != _fingerprint(key).encode():
+    if fingerprint is not None and fingerprint != _fingerprint(key).encode():
         raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
     return key
 
 
 def given_key() -> bytes:
     """The key of the environment, or b"" when none is set. Raises BadInput when it is too short."""
-    given = os.environ.get(KEY_VARIABLE, "").encode()
-    if given and len(given) < _KEY_BYTES_MIN:
-        raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
-    return given
+    key = os.environ.get(KEY_VARIABLE, "").encode()
+    if key and len(key) < _KEY_BYTES_MIN:
+        raise BadInput(f"{KEY_VARIABLE} has {len(key)} bytes; give at least {_KEY_BYTES_MIN}")
+    return key
 
 
 def _new_key(store: Store, file: str) -> bytes:
@@ -163,12 +163,12 @@ class Tombstones:
 
     def holds(self, kind: TakenDownKind, ids: Iterable[str | None]) -> set[str]:
         """The subset of `ids` that was taken down."""
-        return {each for each in ids if each is not None and self._hash(kind, each) in self._known}
+        return {item_id for item_id in ids if item_id is not None and self._hash(kind, item_id) in self._known}
 
     def conversations(self, ids: Iterable[str]) -> set[str]:
         """The subset of these conversation_ids whose conv_id was taken down."""
         kind = TakenDownKind.CONVERSATION
-        return {each for each in ids if any(self._hash(kind, name) in self._known for name in possible_conv_ids(each))}
+        return {item for item in ids if any(self._hash(kind, name) in self._known for name in possible_conv_ids(item))}
 
     def add(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> None:
         """Add tombstones and store them."""
@@ -176,7 +176,7 @@ class Tombstones:
 
     def add_for_now(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> pl.DataFrame:
         """Add tombstones to this object only. Returns the new rows of `takedowns`, which are not stored."""
-        hashed = {self._hash(kind, each): kind for kind, of_kind in ids.items() for each in of_kind}
+        hashed = {self._hash(kind, item_id): kind for kind, of_kind in ids.items() for item_id in of_kind}
         new = [
             Tombstone(key=key, kind=kind, taken_down_at=now)
             for key, kind in sorted(hashed.items())
@@ -191,5 +191,5 @@ class Tombstones:
         self._known |= {*new["key"]}
         return new
 
-    def _hash(self, kind: TakenDownKind, each: str) -> str:
-        return hmac.digest(self._key, f"takedown {kind} {each}".encode("utf-8", "surrogatepass"), "sha256").hex()[:32]
+    def _hash(self, kind: TakenDownKind, name: str) -> str:
+        return hmac.digest(self._key, f"takedown {kind} {name}".encode("utf-8", "surrogatepass"), "sha256").hex()[:32]

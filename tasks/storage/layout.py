@@ -56,12 +56,12 @@ def differences(found: Mapping[str, pl.DataType], declared: Mapping[str, pl.Data
     both.lacking.extend(name for name in declared if name not in found)
     both.unknown.extend(name for name in found if name not in declared)
     for name in found.keys() & declared.keys():
-        own, wanted = _fields(found[name]), _fields(declared[name])
-        if own is None or wanted is None:
+        part_fields, declared_fields = _fields(found[name]), _fields(declared[name])
+        if part_fields is None or declared_fields is None:
             both.changed.extend([name] if found[name] != declared[name] else [])
             continue
-        for names, inner in zip(both, differences(own, wanted), strict=True):
-            names.extend(f"{name}.{each}" for each in inner)
+        for names, inner in zip(both, differences(part_fields, declared_fields), strict=True):
+            names.extend(f"{name}.{field}" for field in inner)
     return both
 
 
@@ -72,16 +72,18 @@ def part_differences(table: str, found: pa.Schema, names: Sequence[str]) -> Diff
     """
     if table not in TABLES or found.equals(declared := arrow_schema(TABLES[table].row)):
         return Differences([], [], [])
-    there, wanted = frame_types(found), frame_types(declared)
+    there, declared_types = frame_types(found), frame_types(declared)
     whole = [top for name, top in zip(names, top_columns(names), strict=True) if name == top or top not in there]
-    return differences({name: there[name] for name in whole if name in there}, {name: wanted[name] for name in whole})
+    return differences(
+        {name: there[name] for name in whole if name in there}, {name: declared_types[name] for name in whole}
+    )
 
 
 def with_nulls(table: str, rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Rows of a part with the columns `names` as its table has them: what they lack is null, also in structs."""
-    wanted = frame_types(arrow_schema(TABLES[table].row))
+    declared_types = frame_types(arrow_schema(TABLES[table].row))
     tops = {top: top in names or top not in rows.columns for top in top_columns(names)}
-    types = {top: wanted[top] if whole else rows.schema[top] for top, whole in tops.items()}
+    types = {top: declared_types[top] if whole else rows.schema[top] for top, whole in tops.items()}
     return rows.match_to_schema(
         types, missing_columns="insert", missing_struct_fields="insert", extra_struct_fields="ignore"
     )
@@ -96,8 +98,8 @@ def _fields(kind: pl.DataType) -> Mapping[str, pl.DataType] | None:
 def tables_in(store: "Store") -> list[str]:
     """Names of the tables that a store has, also of those that this version does not know."""
     start = store.at("tables/")
-    found = store.fs.find(store.at("tables"))
-    return sorted(path.removeprefix(start).removesuffix(_END) for path in found if path.endswith(_END))
+    paths = store.fs.find(store.at("tables"))
+    return sorted(path.removeprefix(start).removesuffix(_END) for path in paths if path.endswith(_END))
 
 
 def unknown_tables(store: "Store") -> list[str]:
@@ -111,9 +113,9 @@ def stated_layout(store: "Store") -> StoreLayout | None:
     if content is None:
         return None
     try:
-        said = dict(json.loads(content))
+        stated = dict(json.loads(content))
         return StoreLayout.model_validate(
-            {name: said.get(name) for name in StoreLayout.model_fields}
+            {name: stated.get(name) for name in StoreLayout.model_fields}
         )  # later ones: more
     except (ValueError, TypeError):
         raise StoreUnwell(
@@ -124,33 +126,37 @@ def stated_layout(store: "Store") -> StoreLayout | None:
 
 def state_layout(store: "Store") -> None:
     """Have a new store, or one that this version reads, say so, before it lists its first part."""
-    known = stated_layout(store)
-    if known.layout == LAYOUT if known else not _is_begun(store):
+    stated = stated_layout(store)
+    if stated.layout == LAYOUT if stated else not _is_begun(store):
         say_layout(store)
 
 
 def say_layout(store: "Store") -> None:
     """Have a store say that it has today's layout, and that this version wrote to it."""
-    known, own = stated_layout(store), version("arena-curation")
-    written_by = known.written_by if known else []
-    said = StoreLayout(layout=LAYOUT, written_by=written_by if own in written_by[-1:] else [*written_by, own])
-    if said != known:
-        store.write_bytes(_FILE, said.model_dump_json().encode())
+    stated, own_version = stated_layout(store), version("arena-curation")
+    written_by = stated.written_by if stated else []
+    new_layout = StoreLayout(
+        layout=LAYOUT, written_by=written_by if own_version in written_by[-1:] else [*written_by, own_version]
+    )
+    if new_layout != stated:
+        store.write_bytes(_FILE, new_layout.model_dump_json().encode())
 
 
 def why_not_read(store: "Store") -> str:
     """The line that says what made a store and what to do; empty when this version reads it."""
-    known = stated_layout(store)
-    if known is None:
+    stated = stated_layout(store)
+    if stated is None:
         return _without_number(store) if _is_begun(store) else ""
-    if known.layout == LAYOUT:
+    if stated.layout == LAYOUT:
         return ""
-    made = f"has {layout_in_words(known)}, and {version('arena-curation')} has layout {LAYOUT}"
+    layouts_in_words = f"has {layout_in_words(stated)}, and {version('arena-curation')} has layout {LAYOUT}"
     brings_on = (
         f"`curate migrate {shlex.quote(store.root)}` brings it on; until then it can be explained, checked and taken "
         "down from"
     )
-    return f"store {store.root!r} {made}: " + ("use the later version" if known.layout > LAYOUT else brings_on)
+    return f"store {store.root!r} {layouts_in_words}: " + (
+        "use the later version" if stated.layout > LAYOUT else brings_on
+    )
 
 
 def _is_begun(store: "Store") -> bool:
@@ -177,40 +183,40 @@ def is_release(store: "Store") -> bool:
 
 def not_a_store(store: "Store") -> str:
     """One line that says what the place of a store is instead, and what to give."""
-    given = repr(store.root)
+    place = repr(store.root)
     if not store.fs.exists(store.path):
         return (
-            f"{given} is not a store: there is no such folder. `curate run --logs DIR --store {store.root}` makes one"
+            f"{place} is not a store: there is no such folder. `curate run --logs DIR --store {store.root}` makes one"
         )
     what = "a release" if is_release(store) else "a folder" if store.fs.isdir(store.path) else "a file"
     if (above := next(_above(store), None)) is not None:
-        return f"{given} is {what} of store {above!r}, not a store; give {above!r}"
+        return f"{place} is {what} of store {above!r}, not a store; give {above!r}"
     if what == "a release":
-        return f"{given} is a release, not a store; give the store that it was made in"
+        return f"{place} is a release, not a store; give the store that it was made in"
     if below := _below(store):
         named = ", ".join(map(repr, below[:3])) + (" …" if len(below) > 3 else "")
-        return f"{given} is not a store, but holds {len(below)} ({named}); give {below[0]!r}"
+        return f"{place} is not a store, but holds {len(below)} ({named}); give {below[0]!r}"
     if what == "a file":
-        return f"{given} is a file, not a store; give the folder of one"
-    return f"{given} is not a store: it has no tables. `curate run --logs DIR --store {store.root}` makes one of it"
+        return f"{place} is a file, not a store; give the folder of one"
+    return f"{place} is not a store: it has no tables. `curate run --logs DIR --store {store.root}` makes one of it"
 
 
 def _above(store: "Store") -> Iterator[str]:
     """The stores that the place is in, nearest first, spelled as the place was."""
-    path, given = store.path, store.root.rstrip("/")
+    path, spelling = store.path, store.root.rstrip("/")
     for _ in range(_LEVELS):
-        path, given = path.rpartition("/")[0], given.rpartition("/")[0]
+        path, spelling = path.rpartition("/")[0], spelling.rpartition("/")[0]
         if not path:
             return
         if store.fs.isdir(f"{path}/tables"):
-            yield given if given and not given.endswith("/") else path
+            yield spelling if spelling and not spelling.endswith("/") else path
 
 
 def _below(store: "Store") -> list[str]:
     """Stores in folders of the place, and in folders of these."""
-    found = {
+    relative_paths = {
         path.rsplit("/", 3)[0].removeprefix(f"{store.path}/")
         for levels in ("*", "*/*")
         for path in store.fs.glob(f"{store.path}/{levels}/{_TABLES}")
     }
-    return [f"{store.root.rstrip('/')}/{each}" for each in sorted(found)]
+    return [f"{store.root.rstrip('/')}/{relative_path}" for relative_path in sorted(relative_paths)]

@@ -116,14 +116,14 @@ class Terms(NamedTuple):
 @contextmanager
 def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
     """Hold the store's lease. Raises StoreBusy when another run holds it; interrupts this run if it loses the lease."""
-    terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
-    _take(store, own, terms)
+    terms, lease = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
+    _take(store, lease, terms)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background processes ignore it
     ended, renewed_at = threading.Event(), [_now()]
-    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended, renewed_at), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(store, lease, terms, ended, renewed_at), daemon=True)
     renewing.start()
-    HOLDS[store.path] = partial(_require_held, store, own, terms, ended, renewed_at)
+    HOLDS[store.path] = partial(_require_held, store, lease, terms, ended, renewed_at)
     try:
         yield
     finally:
@@ -133,18 +133,18 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
         ended.set()
         renewing.join()
         with suppress(Exception):  # if the store does not answer, the lease expires
-            if store.read_bytes(_FILE) == own:
+            if store.read_bytes(_FILE) == lease:
                 store.fs.rm_file(store.at(_FILE))
 
 
-def _take(store: Store, own: bytes, terms: Terms) -> None:
-    if _created(store, own):
+def _take(store: Store, lease: bytes, terms: Terms) -> None:
+    if _created(store, lease):
         return
     if _age_seconds(store) >= terms.expires_after:
         store.fs.rm_file(store.at(_FILE))
-        if _created(store, own):
+        if _created(store, lease):
             time.sleep(terms.settles_in)
-            if store.read_bytes(_FILE) == own:
+            if store.read_bytes(_FILE) == lease:
                 return
     since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
     raise StoreBusy(
@@ -153,9 +153,9 @@ def _take(store: Store, own: bytes, terms: Terms) -> None:
     )
 
 
-def _created(store: Store, own: bytes) -> bool:
+def _created(store: Store, lease: bytes) -> bool:
     try:
-        store.fs.pipe_file(store.at(_FILE), own, mode="create")
+        store.fs.pipe_file(store.at(_FILE), lease, mode="create")
     except FileExistsError:
         return False
     return True
@@ -179,20 +179,20 @@ def _now() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
+def _renew(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     while not ended.wait(terms.renewed_every):
-        if _lost(store, own, renewed_at) and not ended.is_set():
+        if _lost(store, lease, renewed_at) and not ended.is_set():
             sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
             _thread.interrupt_main()
             return
 
 
-def _require_held(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
+def _require_held(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     """Raises StoreUnwell when another run holds the lease, and ends the renewing, which would say the same again.
 
     The lease file is read only when it may have expired since the last renewal, as after a suspend.
     """
-    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
+    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, lease, renewed_at):
         ended.set()
         raise StoreUnwell(
             f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
@@ -200,13 +200,13 @@ def _require_held(store: Store, own: bytes, terms: Terms, ended: threading.Event
         )
 
 
-def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
+def _lost(store: Store, lease: bytes, renewed_at: list[float]) -> bool:
     """Renew the lease. True when another run holds it; False also when the store does not answer."""
     began = _now()
     try:
-        if store.read_bytes(_FILE) != own:
+        if store.read_bytes(_FILE) != lease:
             return True
-        store.fs.pipe_file(store.at(_FILE), own)
+        store.fs.pipe_file(store.at(_FILE), lease)
     except Exception:  # every object store has its own errors; the run itself meets and reports the same one
         return False
     renewed_at[0] = began

@@ -73,8 +73,10 @@ def migration(store: Store) -> list[Change]:
     Raises BadInput for a store of a later layout, and for one with something that this version has no place for.
     """
     stores = _with_inner(store).items()
-    found = [_change(each, inside, table) for inside, each in stores for table in tables_in(each)]
-    return [change for change in found if change is not None]
+    changes = [
+        _change(inner_store, inside, table) for inside, inner_store in stores for table in tables_in(inner_store)
+    ]
+    return [change for change in changes if change is not None]
 
 
 def _with_inner(store: Store) -> dict[str, Store]:
@@ -84,10 +86,10 @@ def _with_inner(store: Store) -> dict[str, Store]:
 
 
 def _steps(store: Store) -> tuple[MigrationStep, ...]:
-    known = stated_layout(store)
-    if known is not None and known.layout > LAYOUT:
+    stated = stated_layout(store)
+    if stated is not None and stated.layout > LAYOUT:
         raise BadInput(why_not_read(store))
-    return STEPS[max(known.layout - 1, 0) if known else 0 :]
+    return STEPS[max(stated.layout - 1, 0) if stated else 0 :]
 
 
 def _stepped(steps: tuple[MigrationStep, ...], table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:
@@ -106,14 +108,14 @@ def _change(store: Store, inside: str, table: str) -> Change | None:
         raise _no_place(store, f"a table {table!r}")
     declared = TABLES[into]
     for part in store.parts(table):
-        own = frame_types(store.part_schema(table, part))
-        _, rows = _stepped(steps, table, own.to_frame())
+        written_types = frame_types(store.part_schema(table, part))
+        _, rows = _stepped(steps, table, written_types.to_frame())
         differ = differences(rows.schema, frame_schema(declared.row))
         if any(differ) and declared.derived and not declared.grown:
             return Change(store, inside, table, into, frozenset(), (), anew=True)
         if differ.changed or differ.unknown:
             raise _no_place(store, f"a table {table!r} that {differ}")
-        if into != table or rows.schema != own or (differ.lacking and not differ.are_read(into)):
+        if into != table or rows.schema != written_types or (differ.lacking and not differ.are_read(into)):
             parts.add(part)
             came |= dict.fromkeys(differ.lacking)
     if not parts and into == table:
@@ -131,12 +133,12 @@ def _no_place(store: Store, what: str) -> BadInput:
 def migrate(store: Store) -> None:
     """Make all changes of `migration`, then have the store say today's layout. Call it only while holding the lock."""
     changes, stores = migration(store), _with_inner(store).values()
-    for each in stores:
-        remove_leftovers(each)
+    for inner_store in stores:
+        remove_leftovers(inner_store)
     for change in changes:
         _make(change)
-    for each in stores:
-        say_layout(each)
+    for inner_store in stores:
+        say_layout(inner_store)
 
 
 def _make(change: Change) -> None:

@@ -44,9 +44,9 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
     pq.write_table(no_rows(schema), sink)
     leaves = _leaf_paths(pq.ParquetFile(sink))
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
-    rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
+    repeating_leaves = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
     compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
-    return {"compression": compression, "use_dictionary": rest, "write_statistics": rest}
+    return {"compression": compression, "use_dictionary": repeating_leaves, "write_statistics": repeating_leaves}
 
 
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
@@ -157,7 +157,7 @@ def bytes_of(file: pq.FileMetaData, names: Sequence[str]) -> int:
 def chunks_of(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[pq.ColumnChunkMetaData]:
     """The chunks of these columns, or nested columns, in a row group."""
     chunks = [group.column(number) for number in range(group.num_columns)]
-    return [each for each in chunks if {each.path_in_schema, *top_columns([each.path_in_schema])} & {*names}]
+    return [chunk for chunk in chunks if {chunk.path_in_schema, *top_columns([chunk.path_in_schema])} & {*names}]
 
 
 def _leaf_paths(file: pq.ParquetFile) -> list[str]:
@@ -225,16 +225,19 @@ def _fetched(
     if in_footer(footer, names):
         return {}
     groups = [footer.row_group(number) for number in (range(footer.num_row_groups) if group is None else [group])]
-    chunks = [chunk for each in groups for chunk in chunks_of(each, names)]
-    starts = [min(each.dictionary_page_offset or each.data_page_offset, each.data_page_offset) for each in chunks]
+    chunks = [chunk for row_group in groups for chunk in chunks_of(row_group, names)]
+    starts = [
+        min(column_chunk.dictionary_page_offset or column_chunk.data_page_offset, column_chunk.data_page_offset)
+        for column_chunk in chunks
+    ]
     ranges = list[tuple[int, int]]()
-    for start, chunk in sorted(zip(starts, chunks, strict=True), key=lambda each: each[0]):
+    for start, chunk in sorted(zip(starts, chunks, strict=True), key=lambda start_and_chunk: start_and_chunk[0]):
         end = start + chunk.total_compressed_size
         if ranges and start - ranges[-1][1] <= GAP_BYTES:
             ranges[-1] = (ranges[-1][0], end)
         else:
             ranges.append((start, end))
-    read = map_ordered(lambda each: _range(fs, path, *each), ranges, REQUESTS_AT_ONCE)
+    read = map_ordered(lambda span: _range(fs, path, *span), ranges, REQUESTS_AT_ONCE)
     return dict(zip(ranges, read, strict=True))
 
 
@@ -333,17 +336,17 @@ def in_slices(file: pq.ParquetFile, names: Sequence[str], rows: int, most_bytes:
 
     Raises ArrowInvalid when it holds fewer rows than its footer says.
     """
-    some_rows, left = min(rows, rows_in(most_bytes, file.metadata, names)), file.metadata.num_rows
+    some_rows, missing_rows = min(rows, rows_in(most_bytes, file.metadata, names)), file.metadata.num_rows
     for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-        left -= batch.num_rows
-        some = pa.table(batch).replace_schema_metadata(None).select([*dict.fromkeys(top_columns(names))])
-        yield cast(pl.DataFrame, pl.from_arrow(some))
-    if left:  # Arrow ends early, without an error, at some damaged page headers
+        missing_rows -= batch.num_rows
+        slice_table = pa.table(batch).replace_schema_metadata(None).select([*dict.fromkeys(top_columns(names))])
+        yield cast(pl.DataFrame, pl.from_arrow(slice_table))
+    if missing_rows:  # Arrow ends early, without an error, at some damaged page headers
         raise pa.ArrowInvalid("rows are missing")
 
 
 def _named(path: str) -> dict[str, str]:
-    found = PART_NAME.fullmatch(path.rsplit("/", 1)[-1])
-    if found is None:
+    name_match = PART_NAME.fullmatch(path.rsplit("/", 1)[-1])
+    if name_match is None:
         raise ValueError(f"{path!r} is no part of a table")
-    return found.groupdict()
+    return name_match.groupdict()

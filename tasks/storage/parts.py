@@ -23,10 +23,10 @@ PART_ROWS_MAX = 65_536
 
 def names_any(table: str, column: str, ids: Iterable[str]) -> pl.Expr:
     """Whether a row's `column`, or one value of a list column, is one of `ids`."""
-    wanted = pl.lit(pl.Series([*ids], dtype=pl.String).implode())
+    listed_ids = pl.lit(pl.Series([*ids], dtype=pl.String).implode())
     if isinstance(frame_schema(TABLES[table].row)[column], pl.List):
-        return pl.col(column).list.set_intersection(wanted).list.len() > 0
-    return pl.col(column).is_in(wanted)
+        return pl.col(column).list.set_intersection(listed_ids).list.len() > 0
+    return pl.col(column).is_in(listed_ids)
 
 
 def rows_without(store: Store, table: str, parts: Sequence[str], unwanted: pl.Expr) -> list[str]:
@@ -64,11 +64,11 @@ def changed_parts(
         if part not in affected:
             kept.append(part)
             continue
-        own = store.part_schema(table, part)
+        schema = store.part_schema(table, part)
         for rows in store.slices_as_written(table, part, PART_ROWS_MAX):
-            left = change(rows)
-            if left.height:
-                kept.append(store.write_part(into, left if left.schema == today else conform(left, own)))
+            changed = change(rows)
+            if changed.height:
+                kept.append(store.write_part(into, changed if changed.schema == today else conform(changed, schema)))
     return list(dict.fromkeys(kept))
 
 
@@ -76,10 +76,10 @@ def parts_with(store: Store, table: str, parts: Sequence[str], touched: pl.Expr)
     """Part -> number of rows for which `touched` holds, for the parts that have any."""
     columns, counted = sorted(set(touched.meta.root_names())), touched.fill_null(False).sum()
     slices = ((part, rows) for part in parts for rows in store.part_slices(table, part, columns, PART_ROWS_MAX))
-    found = Counter[str]()
+    touched_rows = Counter[str]()
     for part, rows in slices:
-        found[part] += int(rows.select(counted).item())
-    return dict(+found)
+        touched_rows[part] += int(rows.select(counted).item())
+    return dict(+touched_rows)
 
 
 LIST_SECONDS = 30.0
@@ -133,14 +133,14 @@ def merge_small(store: Store, table: str) -> None:
     listed = store.parts(table)
     if len(listed) < 2:
         return
-    own = arrow_schema(TABLES[table].row)
-    most = IMAGE_PART_BYTES if "bytes" in own.names else PART_BYTES
+    declared = arrow_schema(TABLES[table].row)
+    most = IMAGE_PART_BYTES if "bytes" in declared.names else PART_BYTES
     sizes = {part: part_bytes(store.fs, store.at(f"tables/{table}/{part}")) for part in listed}
     parts: list[str] = []
     for run in _runs(listed, sizes, most):
         total = sum(sizes[part] for part in run)
         many = len(run) >= SMALL_PARTS or (len(run) > 1 and total >= most // 2)
-        if many and all(store.part_schema(table, part).equals(own) for part in run):
+        if many and all(store.part_schema(table, part).equals(declared) for part in run):
             parts.append(_merged(store, table, run))
         else:
             parts.extend(run)

@@ -128,8 +128,8 @@ def _end_killed(store: Store) -> None:
 def _without_places(error: BaseException, settings: Settings) -> str:
     """The error's line without paths and addresses; only its class when it is none of ours."""
     text = str(error) if isinstance(error, CurateError) else type(error).__name__
-    given = {name: getattr(settings, name) for name in _PLACES}
-    for name, value in (given | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
+    places = {name: getattr(settings, name) for name in _PLACES}
+    for name, value in (places | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
         for place in value if isinstance(value, list) else [value]:
             text = text.replace(place or "\0", name)
     return text
@@ -197,8 +197,10 @@ def add_audit_entry(store: Store, what: Audited, counts: Mapping[str, int], abou
         who = pseudonym(store, by or _user())
         while True:
             number, before = last_entry(store)
-            at, shown = datetime.now(UTC), {name: count for name, count in counts.items() if count}
-            entry = AuditEntry(number=number + 1, at=at, who=who, what=what, counts=shown, about=about, before=before)
+            at, nonzero_counts = datetime.now(UTC), {name: count for name, count in counts.items() if count}
+            entry = AuditEntry(
+                number=number + 1, at=at, who=who, what=what, counts=nonzero_counts, about=about, before=before
+            )
             with suppress(FileExistsError):  # another process was faster
                 _create(store, f"{AUDIT}/{entry.number:08}.json", entry.model_dump_json().encode())
                 return
@@ -244,7 +246,7 @@ def cut_off(store: Store, entries: int, sha256: str) -> str:
 
 def known_people(store: Store) -> dict[str, str]:
     """Keyed hash -> name, of the users of this machine and of the reviewers in the store; names are in no entry."""
-    names = {each.pw_name for each in pwd.getpwall()} | {*store.read("reviews", ["reviewer"])["reviewer"].drop_nulls()}
+    names = {user.pw_name for user in pwd.getpwall()} | {*store.read("reviews", ["reviewer"])["reviewer"].drop_nulls()}
     return {pseudonym(store, name): name for name in sorted(names - {""})}
 
 
@@ -331,8 +333,8 @@ def funnel(store: Store) -> Funnel:
         f"{outcome}_by": dict(counts.filter(outcome=outcome).select("reason", "number").iter_rows())
         for outcome in ("dropped", "rejected")
     }
-    lines, held = counts["number"].sum(), counts["held"].sum()
-    return Funnel(lines=lines, **totals, **by_reason, held=held, held_conversations=held_conversations)
+    lines, held_lines = counts["number"].sum(), counts["held"].sum()
+    return Funnel(lines=lines, **totals, **by_reason, held=held_lines, held_conversations=held_conversations)
 
 
 def unread_parts(store: Store) -> dict[str, int]:
@@ -343,9 +345,13 @@ def unread_parts(store: Store) -> dict[str, int]:
 def reason_texts(policy: Policy) -> dict[str, str]:
     """Reason -> what it means, for the rules of a policy and for rejected lines."""
     texts: dict[str, str] = {}
-    for each in policy.rules:
-        said = f"{rule_text(each)}, with {each.models} models alone" if each.models else rule_text(each)
-        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), said)))
+    for policy_rule in policy.rules:
+        rule_words = (
+            f"{rule_text(policy_rule)}, with {policy_rule.models} models alone"
+            if policy_rule.models
+            else rule_text(policy_rule)
+        )
+        texts[policy_rule.reason] = "; or ".join(filter(None, (texts.get(policy_rule.reason), rule_words)))
     texts |= {
         f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
         for rule in policy.rules

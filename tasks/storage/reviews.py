@@ -110,8 +110,8 @@ def keep(store: Store, review: Review) -> None:
         file.flush()
         os.fsync(file.fileno())
     (folder / f"{name}{_HALF}").rename(folder / name)
-    for each in (folder, folder.parent, folder.parent.parent):
-        _synced(each)
+    for place in (folder, folder.parent, folder.parent.parent):
+        _synced(place)
 
 
 def _synced(place: Path) -> None:
@@ -130,41 +130,41 @@ def journalled(store: Store) -> list[str]:
 
 def waiting_reviews(store: Store, names: Iterable[str]) -> dict[str, Review]:
     """File of the journal -> its verdict. Files that cannot be read stay, and are named on stderr when taken in."""
-    found = {}
+    reviews = {}
     for name in names:
         content = store.read_bytes(f"{JOURNAL}/{name}")
         try:
             if content is not None:  # else another process has just taken it in
-                found[name] = Review.model_validate_json(content)
+                reviews[name] = Review.model_validate_json(content)
         except ValidationError:
             continue
-    return found
+    return reviews
 
 
 def take_in_journal(store: Store) -> ReviewsTakenIn:
     """Move the journal into the table; call it only while holding the store's lock."""
     with _TAKING_IN:
         names = journalled(store)
-        given = waiting_reviews(store, names)
-        there = set(store.read("conversations", ["conversation_id"])["conversation_id"]) if given else set()
-        live = {name: review for name, review in given.items() if review.conversation_id in there}
+        journal_reviews = waiting_reviews(store, names)
+        there = set(store.read("conversations", ["conversation_id"])["conversation_id"]) if journal_reviews else set()
+        live = {name: review for name, review in journal_reviews.items() if review.conversation_id in there}
         if live:
             add_reviews(store, live.values())
             _table_synced(store)
-        for name in given:
+        for name in journal_reviews:
             store.fs.rm_file(store.at(f"{JOURNAL}/{name}"))
-        for name in set(names) - given.keys():
+        for name in set(names) - journal_reviews.keys():
             tell(f"{JOURNAL}/{name} of the store is no verdict; look at it, and delete it")
         _sweep_halves(store)
-        return ReviewsTakenIn(len(live), len(given) - len(live))
+        return ReviewsTakenIn(len(live), len(journal_reviews) - len(live))
 
 
 def _table_synced(store: Store) -> None:
     """Write the table to the disk, because the files of the journal are deleted next."""
     if isinstance(store.fs, LocalFileSystem):
         folder = Path(store.at("tables/reviews"))
-        for each in (*folder.iterdir(), folder, folder.parent):
-            _synced(each)
+        for path in (*folder.iterdir(), folder, folder.parent):
+            _synced(path)
 
 
 def _sweep_halves(store: Store) -> None:
@@ -186,8 +186,10 @@ def found_faces(store: Store) -> pl.DataFrame:
     rules = [rule for rule in policy.rules if rule.signal.startswith("faces.")] if policy else []
     least = min((rule.at_least for rule in rules if rule.at_least is not None), default=0.0)
     rows = _last(store, "faces", ["confidence_max"])
-    found = rows.filter((pl.col("confidence_max") >= least) & (pl.col("confidence_max") > 0))
-    return found.select("provider", item_id="content_id", content_id="content_id", type=pl.lit(FACE)).select([*FOUND])
+    strong_faces = rows.filter((pl.col("confidence_max") >= least) & (pl.col("confidence_max") > 0))
+    return strong_faces.select("provider", item_id="content_id", content_id="content_id", type=pl.lit(FACE)).select(
+        [*FOUND]
+    )
 
 
 def personal_spans(store: Store) -> pl.DataFrame:
@@ -215,19 +217,21 @@ def _last(store: Store, signal: str, columns: list[str]) -> pl.DataFrame:
 def detector_precisions(store: Store) -> list[DetectorPrecision]:
     """Precision of each detector, provider and type over the findings that people reviewed; empty without reviews."""
     detectors = (QueueName.FACES, QueueName.PERSONAL_DATA, QueueName.IMAGE_TEXTS)
-    given = reviews_of(store).filter(pl.col("queue").is_in([queue.value for queue in detectors]))
-    if given.is_empty():
+    reviews = reviews_of(store).filter(pl.col("queue").is_in([queue.value for queue in detectors]))
+    if reviews.is_empty():
         return []
     confirmed = (pl.col("verdict") == Finding.CONFIRMED.value).mean()
-    told = given.group_by("queue", "item_id").agg(share=confirmed)
+    shares = reviews.group_by("queue", "item_id").agg(share=confirmed)
     spans = personal_spans(store)
     of_queue = {
         QueueName.FACES: found_faces(store),
         QueueName.PERSONAL_DATA: of_policy(store, spans),
         QueueName.IMAGE_TEXTS: of_policy(store, spans, Over.IMAGE_TEXTS),
     }
-    found = pl.concat([rows.select(*FOUND, queue=pl.lit(queue.value)) for queue, rows in of_queue.items()])
-    counted = found.join(told, on=["queue", "item_id"]).group_by(detector="queue", provider="provider", type="type")
+    findings = pl.concat([rows.select(*FOUND, queue=pl.lit(queue.value)) for queue, rows in of_queue.items()])
+    counted = findings.join(shares, on=["queue", "item_id"]).group_by(
+        detector="queue", provider="provider", type="type"
+    )
     share = pl.col("share")
     numbers = counted.agg(
         reviewed=share.is_in([0.0, 1.0]).sum().cast(pl.Int64),

@@ -160,10 +160,10 @@ class Store:
         """Names of the `.json` files in a folder of the store, sorted; none without the folder. Reads no cache."""
         self.fs.invalidate_cache()
         try:
-            found = self.fs.ls(self.at(folder), detail=False)
+            paths = self.fs.ls(self.at(folder), detail=False)
         except FileNotFoundError:
             return []
-        return sorted(name for path in found if (name := path.rsplit("/", 1)[-1]).endswith(".json"))
+        return sorted(name for path in paths if (name := path.rsplit("/", 1)[-1]).endswith(".json"))
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""
@@ -194,8 +194,8 @@ class Store:
 
     def parts(self, table: str) -> list[str]:
         """Names of the listed parts of a table, oldest first."""
-        if (known := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
-            return list(known)
+        if (cached_parts := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
+            return list(cached_parts)
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
         try:
             parts = [] if listed is None else json.loads(listed)
@@ -257,7 +257,7 @@ class Store:
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """The table in slices of at most `rows` rows and about 4 MB, however large its parts are."""
-        return (some for part in self.parts(table) for some in self.part_slices(table, part, columns, rows))
+        return (piece for part in self.parts(table) for piece in self.part_slices(table, part, columns, rows))
 
     def part_slices(
         self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
@@ -309,8 +309,8 @@ class Store:
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
         many = frame.height > PART_ROWS
-        each = frame.sort(TABLES[table].sort, maintain_order=True).iter_slices(PART_ROWS) if many else [frame]
-        self.list_parts(table, [self.write_part(table, rows) for rows in each])
+        slices = frame.sort(TABLES[table].sort, maintain_order=True).iter_slices(PART_ROWS) if many else [frame]
+        self.list_parts(table, [self.write_part(table, rows) for rows in slices])
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows give the same part, so adding them again is harmless."""
@@ -423,4 +423,4 @@ def frame_schema(row: type[BaseModel]) -> pl.Schema:
 
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
     """Rows of a declared type as a frame; without rows, an empty frame with the declared columns."""
-    return pl.DataFrame([each.model_dump() for each in rows], schema=frame_schema(row))
+    return pl.DataFrame([instance.model_dump() for instance in rows], schema=frame_schema(row))

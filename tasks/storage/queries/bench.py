@@ -60,8 +60,8 @@ def contests(fragility: pl.DataFrame) -> pl.DataFrame:
 
 def checked_votes(checks: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows of `vote_checks` that found a vote: those that do not count in full first, then in order of their names."""
-    found = checks.filter(pl.col("votes") > 0)
-    return found.sort(pl.col("check") != "not_in_full", "check").to_dicts()
+    checks_with_votes = checks.filter(pl.col("votes") > 0)
+    return checks_with_votes.sort(pl.col("check") != "not_in_full", "check").to_dicts()
 
 
 FAILURES = "failures"
@@ -71,8 +71,8 @@ FAILURES = "failures"
 def topic_sizes(store: Store) -> pl.DataFrame:
     """topic, name, prompts (distinct, with their images) and conversations, the largest topic first."""
     topics = store.read("topics", ["document_id", "topic", "name"])
-    asked = store.read("conversations", ["document_id"]).group_by("document_id").agg(conversations=pl.len())
-    sizes = topics.join(asked, on="document_id", how="left").group_by("topic", "name")
+    document_counts = store.read("conversations", ["document_id"]).group_by("document_id").agg(conversations=pl.len())
+    sizes = topics.join(document_counts, on="document_id", how="left").group_by("topic", "name")
     counted = sizes.agg(prompts=pl.len(), conversations=pl.col("conversations").sum())
     return counted.sort("prompts", "topic", descending=[True, False])
 
@@ -101,8 +101,10 @@ def bench_evidence(store: Store) -> dict[str, list[dict[str, Any]]]:
 
 def changes_of_hidden(store: Store) -> pl.DataFrame:
     """Changes of the hidden split in its last epoch, each with the first conversation that has the prompt."""
-    asked = store.read("conversations", ["conversation_id", "document_id", "tstamp"]).sort("tstamp", "conversation_id")
-    first = asked.unique("document_id", keep="first").select("document_id", "conversation_id")
+    conversations = store.read("conversations", ["conversation_id", "document_id", "tstamp"]).sort(
+        "tstamp", "conversation_id"
+    )
+    first = conversations.unique("document_id", keep="first").select("document_id", "conversation_id")
     changes = store.read("hidden_changes").join(first, on="document_id", how="left")
     return changes.select("epoch", "change", "conversation_id", "why").sort("change", "conversation_id")
 

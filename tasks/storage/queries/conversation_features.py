@@ -109,8 +109,8 @@ def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
     for category, part in (TAXONOMY[:2], TAXONOMY[2:]):
         nulls = _not_told(tally, category)
         for columns in ([category], [category, part]):
-            found = tally.drop_nulls(columns).group_by(columns).agg(pl.col("conversations").sum()).sort(columns)
-            rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, every) for *names, n in found.rows()]
+            value_counts = tally.drop_nulls(columns).group_by(columns).agg(pl.col("conversations").sum()).sort(columns)
+            rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, every) for *names, n in value_counts.rows()]
     return rows
 
 
@@ -124,9 +124,9 @@ def overlap(tally: pl.DataFrame, tags: Sequence[str]) -> pl.DataFrame:
 
 
 def _share_within(tally: pl.DataFrame, row: str, column: str) -> float | None:
-    told = tally.filter(row).drop_nulls(column)
-    rows = _conversations(told)
-    return _conversations(told.filter(column)) / rows if rows else None
+    measured = tally.filter(row).drop_nulls(column)
+    rows = _conversations(measured)
+    return _conversations(measured.filter(column)) / rows if rows else None
 
 
 def _conversations(tally: pl.DataFrame) -> int:
@@ -138,11 +138,11 @@ def _not_told(tally: pl.DataFrame, column: str) -> int:
 
 
 def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:
-    told = all_items - not_told
+    measured_items = all_items - not_told
     # A tagger may never say yes (`embedded_figures.py`): then nobody knows the share, and it is not 0.
-    share = None if not items and not_told else items / told if told else 0.0
-    known = told / all_items if all_items else 0.0
-    return TagCount(tag=tag, items=int(items), share=share, not_told=not_told, known=known)
+    share = None if not items and not_told else items / measured_items if measured_items else 0.0
+    known_share = measured_items / all_items if all_items else 0.0
+    return TagCount(tag=tag, items=int(items), share=share, not_told=not_told, known=known_share)
 
 
 UNKNOWN = "unknown"
@@ -177,8 +177,8 @@ def language_code(name: str) -> str | None:
 
 def answers_of(turns: pl.Expr) -> pl.Expr:
     """All answers of a list of messages, as one text; null without a list."""
-    said = pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
-    return turns.list.eval(said).list.join("\n")
+    answer_texts = pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
+    return turns.list.eval(answer_texts).list.join("\n")
 
 
 def names_model(model: pl.Expr, answers: pl.Expr) -> pl.Expr:
@@ -249,8 +249,8 @@ class Tallies:
         counts = self._counts.get((config, columns))
         if counts is None:
             return pl.DataFrame(schema=empty)
-        shown = counts if examples else counts.filter(~pl.col(_EXAMPLE))
-        return _summed(shown.drop(_EXAMPLE), columns)
+        chosen_counts = counts if examples else counts.filter(~pl.col(_EXAMPLE))
+        return _summed(chosen_counts.drop(_EXAMPLE), columns)
 
     def languages(self) -> dict[str, int]:
         """English name of a language -> rows in it, most first; rows of an unknown one are left out."""
@@ -261,9 +261,9 @@ class Tallies:
         )
         return dict(known_languages.sort("conversations", "language", descending=[True, False]).iter_rows())
 
-    def _sum(self, config: str, columns: tuple[str, ...], found: pl.DataFrame) -> None:
+    def _sum(self, config: str, columns: tuple[str, ...], counts: pl.DataFrame) -> None:
         before = self._counts.get((config, columns))
-        both = found if before is None else pl.concat([before, found])
+        both = counts if before is None else pl.concat([before, counts])
         self._counts[config, columns] = _summed(both, (*columns, _EXAMPLE))
 
 
@@ -302,12 +302,12 @@ def _answers(config: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_models(answered: pl.DataFrame) -> pl.DataFrame:
-    known, answers = pl.col("tokens").is_not_null(), pl.col("conversation").list.eval(_FROM_MODEL).list.sum()
+    has_tokens, answers = pl.col("tokens").is_not_null(), pl.col("conversation").list.eval(_FROM_MODEL).list.sum()
     return answered.group_by("model", _EXAMPLE).agg(
         conversations=pl.len().cast(pl.Int64),
         answers=answers.sum().cast(pl.Int64),
         tokens=pl.col("tokens").sum().cast(pl.Int64),
-        counted=answers.filter(known).sum().cast(pl.Int64),
+        counted=answers.filter(has_tokens).sum().cast(pl.Int64),
         refusals=pl.col("refusal").sum().cast(pl.Int64),
         told=pl.col("refusal").count().cast(pl.Int64),
     )

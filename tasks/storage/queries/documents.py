@@ -28,17 +28,19 @@ def embedded_documents(
     """
     prompts = StoredVectors(store, "text_embedding", versions, documents["prompt_id"])
     images = StoredVectors(store, "image_embedding", versions, documents["image_ids"].explode())
-    found = documents.filter(prompts.have(documents["prompt_id"]))
+    embedded = documents.filter(prompts.have(documents["prompt_id"]))
     matrix: Vectors | None = None
-    for start in range(0, found.height, DOCUMENTS_AT_ONCE):
-        some = found[start : start + DOCUMENTS_AT_ONCE]
-        shown = some["image_ids"].explode()
-        vectors = document_vectors(some, prompts.of(some["prompt_id"]), images.of(shown), settings, joint, images.width)
-        matrix = on_disk(found.height, vectors.shape[1]) if matrix is None else matrix
+    for start in range(0, embedded.height, DOCUMENTS_AT_ONCE):
+        batch = embedded[start : start + DOCUMENTS_AT_ONCE]
+        image_ids = batch["image_ids"].explode()
+        vectors = document_vectors(
+            batch, prompts.of(batch["prompt_id"]), images.of(image_ids), settings, joint, images.width
+        )
+        matrix = on_disk(embedded.height, vectors.shape[1]) if matrix is None else matrix
         matrix[start : start + DOCUMENTS_AT_ONCE] = vectors
-        for each in (matrix, prompts.matrix, images.matrix):
-            unload(each)
-    return found, np.empty((0, 1), np.float32) if matrix is None else matrix
+        for array in (matrix, prompts.matrix, images.matrix):
+            unload(array)
+    return embedded, np.empty((0, 1), np.float32) if matrix is None else matrix
 
 
 def document_vectors(

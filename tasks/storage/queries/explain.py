@@ -71,7 +71,11 @@ def conversation_account(items: StoredItems, item: str, signals: Collection[str]
 
 def _served(row: StoredRow) -> list[Account]:
     """How each answer of a conversation came, without what the model thought."""
-    fields = {name.removeprefix("served."): each or [] for name, each in row.items() if name.startswith("served.")}
+    fields = {
+        name.removeprefix("served."): answer_values or []
+        for name, answer_values in row.items()
+        if name.startswith("served.")
+    }
     return [dict(zip(fields, answer, strict=True)) for answer in zip(*fields.values(), strict=True)]
 
 
@@ -177,12 +181,12 @@ def _line(store: Store, item: str) -> Account | None:
     outcome = _row(store.ask(_LINE_OUTCOMES, **named))
     if outcome is None:
         return None
-    known = store.ask(_OF_LINE, **named)["conversation_id"].to_list()
+    conversation_ids = store.ask(_OF_LINE, **named)["conversation_id"].to_list()
     return {
         "line": outcome,
         "rejected": _row(store.ask(_REJECTED, **named)),
-        "conversations": known,
-        "now": [] if known else _places(store.ask(_NOW, **named)),
+        "conversations": conversation_ids,
+        "now": [] if conversation_ids else _places(store.ask(_NOW, **named)),
     }
 
 
@@ -219,11 +223,11 @@ def _duplicate_match(items: StoredItems, row: StoredRow, match_id: str | None) -
     match = items.conversations.get(match_id) if match_id else None
     if match is None:
         return None
-    shown = zip(row["image_ids"], match["image_ids"], strict=False)
+    image_pairs = zip(row["image_ids"], match["image_ids"], strict=False)
     return {
         "conversation": match_id,
         "source": f"{match['source']}:{match['line']}",
-        "images": [_alike(items, one, other) for one, other in shown],
+        "images": [_alike(items, one, other) for one, other in image_pairs],
         "same_prompt": row["prompt_id"] == match["prompt_id"],
         "prompt_cosine": _cosine(items, row["prompt_id"], match["prompt_id"]),
     }
@@ -252,10 +256,10 @@ def _cosine(items: StoredItems, one: str, other: str) -> float | None:
         return 1.0
     rows = items.vectors.filter(pl.col("content_id").is_in([one, other]))
     both = rows.unique(["content_id", "version"]).group_by("version").agg("vector", pl.col("measured_at").max())
-    known = both.filter(pl.col("vector").list.len() == 2).sort("measured_at")
-    if known.is_empty():
+    paired = both.filter(pl.col("vector").list.len() == 2).sort("measured_at")
+    if paired.is_empty():
         return None
-    a, b = known["vector"].to_list()[-1]
+    a, b = paired["vector"].to_list()[-1]
     return round(float(np.dot(a, b)), 4)
 
 
@@ -275,17 +279,17 @@ def removal_reasons(store: Store) -> ReasonsReader:
         battles = _battle_ids(store, ids) if config == "battle" else {}
         decided = _decided_reasons(store, [*ids, *battles.values()])
         gone = [key for key in ids if ("conversation", key) not in decided]
-        known = gone and store.parts("takedowns")
-        taken = Tombstones(store, store_key(store)).conversations(gone) if known else set()
-        found = {}
+        takedown_parts = gone and store.parts("takedowns")
+        taken = Tombstones(store, store_key(store)).conversations(gone) if takedown_parts else set()
+        reasons_by_id = {}
         for key in ids:
-            own = decided.get(("conversation", key))
-            if own is None:
-                found[key] = ["taken down" if key in taken else "not in the store"]
+            own_reasons = decided.get(("conversation", key))
+            if own_reasons is None:
+                reasons_by_id[key] = ["taken down" if key in taken else "not in the store"]
             else:
                 of_vote = decided.get(("battle", battles.get(key, "")), [])
-                found[key] = list(dict.fromkeys([*of_vote, *own])) or [_OTHERWISE.get(config, "kept")]
-        return found
+                reasons_by_id[key] = list(dict.fromkeys([*of_vote, *own_reasons])) or [_OTHERWISE.get(config, "kept")]
+        return reasons_by_id
 
     return reasons
 

@@ -179,12 +179,14 @@ def failure_cases(store: Store, drawn: bool = True) -> list[FailureCase]:
     cases = list[FailureCase]()
     for row in rows.iter_rows(named=True):
         reference = references.get(row["document_id"])
-        given = answers.get(row["document_id"], [])
+        case_answers = answers.get(row["document_id"], [])
         case = FailureCase(
             document_id=row["document_id"], question_id=row["conversation_id"], failure_type=row["failure_type"],
             typed_by=row["typed_by"], judges=row["judges"], both_bad=row["both_bad"], drawn=row["drawn"],
             prompt=row["prompt"], image_ids=tuple(row["image_ids"]), reference=reference,
-            answers=tuple(_with_verdicts(answer, verdicts.get(answer.content_id, ()), reference) for answer in given),
+            answers=tuple(
+                _with_verdicts(answer, verdicts.get(answer.content_id, ()), reference) for answer in case_answers
+            ),
         )  # fmt: skip
         cases.append(case)
     return cases
@@ -219,7 +221,7 @@ def _answers_by_document(store: Store, rows: pl.DataFrame) -> dict[str, list[Cas
             refused=row["state"] == AnswerState.REFUSED or any(map(refusals.get, row["text_ids"])),
         )
         of_document.append(answer)
-    return {document: sorted(given, key=_voted_first) for document, given in answers.items()}
+    return {document: sorted(document_answers, key=_voted_first) for document, document_answers in answers.items()}
 
 
 def _voted_first(answer: CaseAnswer) -> tuple[bool, str]:
@@ -239,8 +241,8 @@ def _voted_answers(store: Store, documents: pl.DataFrame) -> list[dict[str, Any]
 
 def _later_answers(store: Store, rows: pl.DataFrame) -> list[dict[str, Any]]:
     """The same of models that were asked since, the last answer of each."""
-    given = store.read("answers", ["document_id", "model", "state", "text"])
-    answered = given.filter(pl.col("state") != AnswerState.FAILED.value)
+    answers = store.read("answers", ["document_id", "model", "state", "text"])
+    answered = answers.filter(pl.col("state") != AnswerState.FAILED.value)
     on_cases = answered.join(rows.select("document_id"), on="document_id", how="semi", maintain_order="left")
     last = on_cases.unique(["document_id", "model"], keep="last", maintain_order=True)
     return [row | {"battle_id": "", "text_ids": [text_id(row["text"])]} for row in last.iter_rows(named=True)]

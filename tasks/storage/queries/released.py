@@ -245,8 +245,8 @@ def unsafe_documents(store: Store, documents: pl.Series, versions: Versions) -> 
 
     Moderation flags a message or did not measure one, or a rule about safety fired and only tagged the conversation.
     """
-    wanted = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
-    values = {"versions": versions_in_use(versions), "wanted": wanted, "unsafe_reasons": _UNSAFE}
+    document_ids = pl.DataFrame({"document_id": documents.unique()}, schema={"document_id": pl.String})
+    values = {"versions": versions_in_use(versions), "wanted": document_ids, "unsafe_reasons": _UNSAFE}
     return store.ask(_UNSAFE_DOCUMENTS, **values)["document_id"]
 
 

@@ -53,11 +53,11 @@ def signal_values(
     With `content_ids`, only the rows of these.
     """
     names = None if columns is None else ["content_id", "version", *columns]
-    wanted = pl.col("version") == version
+    is_version = pl.col("version") == version
     if content_ids is None:
-        rows = store.read(table_name(signal), names).filter(wanted)
+        rows = store.read(table_name(signal), names).filter(is_version)
     else:
-        among = wanted & pl.col("content_id").is_in(list(content_ids))
+        among = is_version & pl.col("content_id").is_in(list(content_ids))
         none = store.empty(table_name(signal), names)
         rows = pl.concat([none, *(part.filter(among) for part in store.read_parts(table_name(signal), names))])
     if rows.is_empty():
@@ -85,8 +85,8 @@ def latest_values(
     store: Store, signal: str, content_ids: Iterable[str], columns: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
     """Content id -> columns of its value that was measured last, of those among the ids that have one."""
-    wanted = pl.DataFrame({"content_id": pl.Series(sorted({*content_ids}), dtype=pl.String)})
-    rows = store.ask(latest_query(signal, columns, "SELECT content_id FROM wanted"), wanted=wanted)
+    id_frame = pl.DataFrame({"content_id": pl.Series(sorted({*content_ids}), dtype=pl.String)})
+    rows = store.ask(latest_query(signal, columns, "SELECT content_id FROM wanted"), wanted=id_frame)
     return {row.pop("content_id"): row for row in rows.iter_rows(named=True)}
 
 
@@ -98,8 +98,8 @@ def signal_facts(store: Store, signal: str, version: str, facts: Mapping[str, pl
     columns = {name: None for fact in facts.values() for name in fact.meta.root_names()}
     names, number = ["content_id", "version", *columns], number_of(pl.col("content_id"))
     every = chain([store.empty(table_name(signal), names)], store.read_slices(table_name(signal), names))
-    told = (rows.filter(version=version).select(number, **facts) for rows in every)
-    rows = pl.concat(told)
+    fact_frames = (rows.filter(version=version).select(number, **facts) for rows in every)
+    rows = pl.concat(fact_frames)
     again = rows["content_id"].n_unique() < rows.height  # which takes a tenth of the memory
     return rows.unique("content_id", keep="first") if again else rows
 
@@ -213,11 +213,11 @@ class StoredVectors:
 
     def __init__(self, store: Store, signal: str, versions: Versions, ids: pl.Series) -> None:
         name, version = table_name(signal), versions.get(signal, "")
-        wanted = pl.DataFrame({"content_id": ids.drop_nulls().unique(maintain_order=True)}).with_row_index("row")
+        id_rows = pl.DataFrame({"content_id": ids.drop_nulls().unique(maintain_order=True)}).with_row_index("row")
         self.matrix, self.width = np.empty((0, 1), np.float32), 0
-        has, lengths = np.zeros(wanted.height, bool), set[int]()
-        for rows in store.read_slices(name, ["content_id", "version", "vector"]) if wanted.height else ():
-            there = rows.filter(version=version).join(wanted, on="content_id", maintain_order="left")
+        has, lengths = np.zeros(id_rows.height, bool), set[int]()
+        for rows in store.read_slices(name, ["content_id", "version", "vector"]) if id_rows.height else ():
+            there = rows.filter(version=version).join(id_rows, on="content_id", maintain_order="left")
             there = there.filter(~pl.Series(has[there["row"].to_numpy()])).unique("row", keep="first")
             lengths |= set(there["vector"].list.len())
             if len(lengths) > 1 or lengths == {0}:
@@ -226,12 +226,12 @@ class StoredVectors:
                 continue
             if not self.width:
                 (self.width,) = lengths
-                self.matrix = on_disk(wanted.height, self.width)
+                self.matrix = on_disk(id_rows.height, self.width)
             at = there["row"].to_numpy()
             has[at] = True
             self.matrix[at] = there["vector"].explode().to_numpy().reshape(len(at), self.width)
             unload(self.matrix)
-        self._row_of = wanted.filter(pl.Series(has))
+        self._row_of = id_rows.filter(pl.Series(has))
 
     def have(self, ids: pl.Series) -> pl.Series:
         """Boolean for each id: whether it has a vector."""
@@ -239,8 +239,8 @@ class StoredVectors:
 
     def of(self, ids: pl.Series) -> dict[str, Vectors]:
         """Id -> vector, for those that have one."""
-        known = pl.DataFrame({"content_id": ids.drop_nulls().unique()}).join(self._row_of, on="content_id")
-        return dict(zip(known["content_id"], self.matrix[known["row"].to_numpy()], strict=True))
+        stored_rows = pl.DataFrame({"content_id": ids.drop_nulls().unique()}).join(self._row_of, on="content_id")
+        return dict(zip(stored_rows["content_id"], self.matrix[stored_rows["row"].to_numpy()], strict=True))
 
     def cosines(self, vector: Vectors) -> pl.DataFrame:
         """content_id and `cosine` (Float64) to a unit vector (dimension,), of every stored vector.
@@ -249,13 +249,13 @@ class StoredVectors:
         """
         if self._row_of.height and len(vector) != self.width:
             raise BadInput(f"a vector of {len(vector)} dimensions is compared with stored ones of {self.width}")
-        found = np.zeros(self._row_of.height)
+        cosines = np.zeros(self._row_of.height)
         rows = self._row_of["row"].to_numpy()
         for start in range(0, len(rows), VECTORS_A_BLOCK):
             block = self.matrix[rows[start : start + VECTORS_A_BLOCK]]
-            found[start : start + VECTORS_A_BLOCK] = np.einsum("nd,d->n", block, vector)
+            cosines[start : start + VECTORS_A_BLOCK] = np.einsum("nd,d->n", block, vector)
             unload(self.matrix)
-        return self._row_of.select("content_id", cosine=pl.Series(found))
+        return self._row_of.select("content_id", cosine=pl.Series(cosines))
 
     def all(self) -> dict[str, Vectors]:
         """Id -> vector, which stays in the file until it is used, for all that have one."""
@@ -271,19 +271,19 @@ Block = tuple[tuple[str, bytes], ...]
 def stored_vectors(store: Store, signal: str, version: str) -> pl.DataFrame:
     """content_id, part and row of every vector of this version; of equal ids, the first. Reads no vector."""
     parts = store.parts(table_name(signal))
-    found = [pl.DataFrame(schema={"row": pl.UInt32, "content_id": pl.String, "part": pl.Enum(parts)})]
+    frames = [pl.DataFrame(schema={"row": pl.UInt32, "content_id": pl.String, "part": pl.Enum(parts)})]
     for part, rows in zip(parts, store.read_parts(table_name(signal), ["content_id", "version"]), strict=True):
         numbered = rows.with_row_index("row").filter(version=version).drop("version")
-        found.append(numbered.with_columns(part=pl.lit(part, pl.Enum(parts))))
-    return pl.concat(found).unique("content_id", keep="first", maintain_order=True)
+        frames.append(numbered.with_columns(part=pl.lit(part, pl.Enum(parts))))
+    return pl.concat(frames).unique("content_id", keep="first", maintain_order=True)
 
 
 def blocks_of(vectors: pl.DataFrame) -> Iterator[tuple[Block, pl.Series]]:
     """Blocks of rows of `stored_vectors`, in the order in which they are stored, and the content ids of each."""
-    for some in vectors.sort("part", "row").iter_slices(VECTORS_A_BLOCK):
-        parts = some.group_by("part", maintain_order=True).agg("row")
+    for block_rows in vectors.sort("part", "row").iter_slices(VECTORS_A_BLOCK):
+        parts = block_rows.group_by("part", maintain_order=True).agg("row")
         rows = (numbers.to_numpy().tobytes() for numbers in parts["row"])
-        yield tuple(zip(parts["part"], rows, strict=True)), some["content_id"]
+        yield tuple(zip(parts["part"], rows, strict=True)), block_rows["content_id"]
 
 
 def read_block(root: str, signal: str, block: Block) -> Vectors:

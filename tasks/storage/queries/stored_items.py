@@ -110,8 +110,8 @@ class StoredItems:
     def whole_conversations(self) -> pl.DataFrame:
         """The rows of the conversations with their texts."""
         schema = self.store.empty("conversations", ["tstamp", "conversation_id"]).schema
-        wanted = pl.DataFrame([*self.conversations.values()], schema=schema)
-        return self.store.ask(_WHOLE_CONVERSATIONS, wanted=wanted)
+        times_and_ids = pl.DataFrame([*self.conversations.values()], schema=schema)
+        return self.store.ask(_WHOLE_CONVERSATIONS, wanted=times_and_ids)
 
     @cached_property
     def near_prompts(self) -> dict[str, StoredRow]:

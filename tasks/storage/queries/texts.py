@@ -104,8 +104,8 @@ def text_ids(store: Store, texts: Texts, versions: Versions) -> pl.Series:
 def all_texts(store: Store, texts: Texts, versions: Versions, wanted_ids: pl.Series | None = None) -> dict[str, str]:
     """Content id -> text of all these texts, or of those with `wanted_ids`, in memory. Raises as `lacking_texts`."""
     ids = text_ids(store, texts, versions) if wanted_ids is None else wanted_ids
-    wanted = pl.DataFrame({"content_id": ids})
-    frames = with_texts(store, wanted, texts.kind, versions)
+    id_frame = pl.DataFrame({"content_id": ids})
+    frames = with_texts(store, id_frame, texts.kind, versions)
     return {content_id: text for rows in frames for content_id, text in rows.iter_rows()}
 
 
