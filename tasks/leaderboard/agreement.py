@@ -33,10 +33,10 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
     ours, theirs = ({row.model: row for row in rows} for rows in (board, reference))
     models = sorted(ours.keys() & theirs.keys())
     if len(models) < 2:
-        some = [", ".join(sorted(rows)[:3]) for rows in (ours, theirs)]
+        names = [", ".join(sorted(rows)[:3]) for rows in (ours, theirs)]
         raise BadInput(
-            f"the two boards share {len(models)} models; agreement needs at least two (one has {some[0]} …, the other "
-            f"{some[1]} …)"
+            f"the two boards share {len(models)} models; agreement needs at least two (one has {names[0]} …, the other "
+            f"{names[1]} …)"
         )
     a, b = (np.array([_numbers(rows[name]) for name in models]) for rows in (ours, theirs))
     first, second = np.triu_indices(len(models), 1)
@@ -72,9 +72,9 @@ def _brier(first: Matrix, second: Matrix, better: Vector) -> float | None:
     """Brier score of win chances, taking ratings as normal with 95 % intervals 2 * 1.96 standard deviations wide."""
     variance = ((first[:, 2] - first[:, 1]) ** 2 + (second[:, 2] - second[:, 1]) ** 2) / (2 * NORMAL95) ** 2
     gap = first[:, 0] - second[:, 0]
-    known = (variance > 0) & (better != 0)
-    chance = ndtr(gap[known] / np.sqrt(variance[known]))
-    return _mean((chance - (better[known] > 0)) ** 2)
+    is_counted = (variance > 0) & (better != 0)
+    chance = ndtr(gap[is_counted] / np.sqrt(variance[is_counted]))
+    return _mean((chance - (better[is_counted] > 0)) ** 2)
 
 
 def _mean(values: Vector) -> float | None:
@@ -86,21 +86,21 @@ def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: i
 
     `topic` int64 (votes,) is the topic of each vote's prompt, -1 for none; `seats` maps topic -> benchmark prompts.
     """
-    known = np.flatnonzero(topic >= 0)
+    topic_rows = np.flatnonzero(topic >= 0)
     of_topic = {number: np.flatnonzero(topic == number) for number in seats}
     seats = {number: count for number, count in seats.items() if len(of_topic[number])}
     size = sum(seats.values())
-    if not size or not len(known):
+    if not size or not len(topic_rows):
         return []
     generator = np.random.default_rng(seed)
     draws: dict[str, Callable[[], Numbers]] = {
         "bench": lambda: np.concatenate([_some(of_topic[n], count, generator) for n, count in seats.items()]),
-        "random": lambda: _some(known, size, generator),
+        "random": lambda: _some(topic_rows, size, generator),
     }
-    even = len(known) / np.bincount(topic[known])[topic[known]]
-    references = {"all_battles": _board(votes, known), "even_topics": _board(votes, known, even)}
-    flags = _flags(len(known), seats, {n: len(rows) for n, rows in of_topic.items()}, references["all_battles"])
-    found = []
+    even = len(topic_rows) / np.bincount(topic[topic_rows])[topic[topic_rows]]
+    references = {"all_battles": _board(votes, topic_rows), "even_topics": _board(votes, topic_rows, even)}
+    flags = _flags(len(topic_rows), seats, {n: len(rows) for n, rows in of_topic.items()}, references["all_battles"])
+    measures = []
     for sample, drawn in draws.items():
         boards = [_board(votes, drawn()) for _ in range(SAMPLES)]
         for name, reference in references.items():
@@ -108,9 +108,15 @@ def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: i
             comparable = [board for board in boards if sum(row.model in known_models for row in board) > 1]
             compared = [agreement(board, reference) for board in comparable]
             metrics = METRICS if name == "all_battles" else _OF_ORDER  # intervals of weighted votes are not valid
-            about = {"reference": name, "sample": sample, "battles": size, "of_battles": len(known), "flags": flags}
-            found += [BenchAgreement(metric=m, **about, **numbers) for m, numbers in _summed(compared, metrics)]
-    return found
+            about = {
+                "reference": name,
+                "sample": sample,
+                "battles": size,
+                "of_battles": len(topic_rows),
+                "flags": flags,
+            }
+            measures += [BenchAgreement(metric=m, **about, **numbers) for m, numbers in _summed(compared, metrics)]
+    return measures
 
 
 def _some(rows: Numbers, count: int, generator: np.random.Generator) -> Numbers:
@@ -128,12 +134,12 @@ def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Ra
 
 def _summed(compared: list[Agreement], metrics: tuple[str, ...]) -> Iterator[tuple[str, dict[str, float | int]]]:
     for metric in metrics:
-        values = [getattr(each, metric) for each in compared]
-        known = np.array([value for value in values if value is not None], np.float64)
-        if len(known):
-            low, high = np.quantile(known, [0.025, 0.975])
-            numbers = {"mean": known.mean(), "low": low, "high": high}
-            yield metric, {name: round(float(value), 6) for name, value in numbers.items()} | {"samples": len(known)}
+        values = [getattr(comparison, metric) for comparison in compared]
+        defined = np.array([value for value in values if value is not None], np.float64)
+        if len(defined):
+            low, high = np.quantile(defined, [0.025, 0.975])
+            numbers = {"mean": defined.mean(), "low": low, "high": high}
+            yield metric, {name: round(float(value), 6) for name, value in numbers.items()} | {"samples": len(defined)}
 
 
 def _flags(battles: int, seats: dict[int, int], of_topic: dict[int, int], board: list[Rating]) -> list[str]:
@@ -154,9 +160,9 @@ def alpha(counts: Matrix, times: Matrix) -> Vector:
     (Krippendorff, "Content Analysis", 3rd ed. 2013, sec. 12.3.2.) NaN where all labels are the same.
     """
     shared = counts * (counts.sum(axis=1, keepdims=True) > 1)
-    each = shared.sum(axis=1)
-    disagreeing = (each**2 - (shared**2).sum(axis=1)) / np.maximum(each - 1, 1)
-    total, of_label = times @ each, times @ shared
+    labels_an_item = shared.sum(axis=1)
+    disagreeing = (labels_an_item**2 - (shared**2).sum(axis=1)) / np.maximum(labels_an_item - 1, 1)
+    total, of_label = times @ labels_an_item, times @ shared
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = (total**2 - (of_label**2).sum(axis=1)) / (total - 1)
         return np.asarray(np.where(expected > 0, 1 - (times @ disagreeing) / expected, np.nan))

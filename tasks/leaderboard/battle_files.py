@@ -91,21 +91,25 @@ def _battles_of(
     for name in texts:
         if name in columns and columns[name].dtype.is_nested():
             raise BadInput(f"{place!r} has lists or objects as {name}; give a text or a number in each row")
-    made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
-    made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
-    made = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in made]
-    made += [] if soft is None else [soft.alias("score")]
+    series = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
+    series = [text.replace("unknown", None) if text.name == "language" else text for text in series]
+    series = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in series]
+    series += [] if soft is None else [soft.alias("score")]
     if "weight" in columns:
-        made.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
+        series.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
     if "tstamp" in columns:
-        made.append(_times(columns["tstamp"], place).alias("tstamp"))
-    made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
+        series.append(_times(columns["tstamp"], place).alias("tstamp"))
+    series += [_flag(flag_column).alias(name) for name, flag_column in dict(_flags(raw, columns)).items()]
     counted = _counted(raw)
-    made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
-    made += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
-    found = pl.DataFrame([*made, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
-    shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
-    kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
+    series += [
+        _count(count_column, name).alias(name) for name, count_column in [*_style(counted), *_lengths(counted, columns)]
+    ]
+    series += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
+    battles = pl.DataFrame([*series, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
+    are_named = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
+    kept = (
+        battles if are_named is None else battles.with_columns(named=are_named) if named else battles.filter(~are_named)
+    )
     voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
     if unvoted := kept.height - voted.height:
         problem = f"{place!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
@@ -120,26 +124,26 @@ def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
 
     They come back as they are where a table has votes without conversations.
     """
-    asked = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
-    text = pl.col("conversation_a").list.eval(asked).list.join("\n\n")
-    shown = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
+    user_messages = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+    text = pl.col("conversation_a").list.eval(user_messages).list.join("\n\n")
+    image_paths = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
     columns = ["question_id", *(f"conversation_a.list.element.{name}" for name in ("role", "content"))]
     paths = sorted((release / "battle").rglob("*.parquet"))
     read = (rows for path in paths for rows in read_parquet_groups(path, [*columns, "images.list.element.path"]))
-    found = [
-        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), shown).hash())
+    frames = [
+        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), image_paths).hash())
         for rows in together(read)
         if {"conversation_a", "images"} <= {*rows.columns}
     ]
-    return battles.join(pl.concat(found), on="question_id", how="left", maintain_order="left") if found else battles
+    return battles.join(pl.concat(frames), on="question_id", how="left", maintain_order="left") if frames else battles
 
 
 def _numbers(column: pl.Series, name: str, least: float, most: float) -> pl.Series:
     """float64 numbers from `least` to `most`. Raises BadInput when one is missing or none of them."""
-    found = column.cast(pl.Float64, strict=False)
-    if wrong := int((~found.is_between(least, most) | found.is_infinite()).fill_null(True).sum()):
-        raise BadInput(f"{name} is not a number from {least} to {most} in {wrong} of {len(found)} battles")
-    return found
+    numbers = column.cast(pl.Float64, strict=False)
+    if wrong := int((~numbers.is_between(least, most) | numbers.is_infinite()).fill_null(True).sum()):
+        raise BadInput(f"{name} is not a number from {least} to {most} in {wrong} of {len(numbers)} battles")
+    return numbers
 
 
 def _winner(score: pl.Series) -> pl.Series:
@@ -149,10 +153,10 @@ def _winner(score: pl.Series) -> pl.Series:
 
 def _count(column: pl.Series, name: str) -> pl.Series:
     """float64 counts; null where a count is missing. Raises BadInput for text that is no number."""
-    found = column.cast(pl.Float64, strict=False)
-    if wrong := found.null_count() - column.null_count():
-        raise BadInput(f"{name} is missing, negative or not a number in {wrong} of {len(found)} battles")
-    return found
+    counts = column.cast(pl.Float64, strict=False)
+    if wrong := counts.null_count() - column.null_count():
+        raise BadInput(f"{name} is missing, negative or not a number in {wrong} of {len(counts)} battles")
+    return counts
 
 
 def read_board(path: Path, slice_name: str) -> list[Rating]:
@@ -163,20 +167,20 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     """
     raw = read_table(path, {name for names in COLUMN_NAMES["board"].values() for name in names} | {"slice"})
     if "slice" in raw.columns:
-        known = raw["slice"].unique().to_list()
-        if slice_name not in known:
-            raise BadInput(f"{str(path)!r} has no slice {known_values(slice_name, map(str, known))}")
+        slice_names = raw["slice"].unique().to_list()
+        if slice_name not in slice_names:
+            raise BadInput(f"{str(path)!r} has no slice {known_values(slice_name, map(str, slice_names))}")
         raw = raw.filter(pl.col("slice") == slice_name)
     columns = _chosen(raw, COLUMN_NAMES["board"])
     if lacking := [name for name in COLUMN_NAMES["board"] if name not in columns]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
-    numbers = [each + numbers[0] if each.name in _OFFSETS else each for each in numbers]
+    numbers = [cells + numbers[0] if cells.name in _OFFSETS else cells for cells in numbers]
     null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
     if numbers[0].is_null().any() or any(
-        column.null_count() > known or not column.drop_nulls().is_finite().all()
-        for column, known in zip(numbers, null, strict=True)
+        column.null_count() > null_count or not column.drop_nulls().is_finite().all()
+        for column, null_count in zip(numbers, null, strict=True)
     ):
         raise BadInput(f"board {str(path)!r} has a rating or an interval that is not a number")
     if models.is_duplicated().any():
@@ -189,8 +193,8 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
 
 def _chosen(raw: pl.DataFrame, names: Mapping[str, list[str]]) -> dict[str, pl.Series]:
     """Our column -> the table's column with the first matching name."""
-    found = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
-    return {name: raw[source] for name, source in found.items() if source is not None}
+    sources = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
+    return {name: raw[source] for name, source in sources.items() if source is not None}
 
 
 def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
@@ -217,19 +221,19 @@ def _counted(raw: pl.DataFrame) -> dict[str, pl.Series]:
 def _lengths(fields: Mapping[str, pl.Series], columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     if "turns" in columns:
         yield "rounds", columns["turns"]
-    if found := next((name for name in COLUMN_NAMES["context_tokens"] if name in fields), None):
-        yield "context_tokens", fields[found]
+    if token_column := next((name for name in COLUMN_NAMES["context_tokens"] if name in fields), None):
+        yield "context_tokens", fields[token_column]
 
 
 def _style(fields: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     for side in ("a", "b"):
-        own = dict(_fields(fields[side])) if side in fields else {}  # our releases: conv_metadata.a.headers
+        side_fields = dict(_fields(fields[side])) if side in fields else {}  # our releases: conv_metadata.a.headers
         for covariate, names in _STYLE.items():
-            found = next((fields[n.format(side)] for n in names if n.format(side) in fields), None)
-            if found is None:
-                found = own.get("assistant_tokens" if covariate == "tokens" else covariate)
-            if found is not None:
-                yield f"{covariate}_{side}", _total(found)
+            column = next((fields[n.format(side)] for n in names if n.format(side) in fields), None)
+            if column is None:
+                column = side_fields.get("assistant_tokens" if covariate == "tokens" else covariate)
+            if column is not None:
+                yield f"{covariate}_{side}", _total(column)
 
 
 def _total(counts: pl.Series) -> pl.Series:
@@ -262,8 +266,8 @@ def _times(column: pl.Series, place: str) -> pl.Series:
     column = column.fill_nan(None) if column.dtype.is_float() else column
     times, problem = read_times(column)
     if problem:
-        given, read = (len(column) - each.null_count() for each in (column, times))
-        problem = f"{place!r}: {given - read:,} of {given:,} times of vote cannot be read, {problem}"
+        stated, read = (len(column) - series.null_count() for series in (column, times))
+        problem = f"{place!r}: {stated - read:,} of {stated:,} times of vote cannot be read, {problem}"
         if not read:
             raise BadInput(problem)
         tell(f"{problem}; these votes have no time")
@@ -281,8 +285,8 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a table or a folder of Parquet files")
     parts = [file for file in files if (file.parent / "parts.json").is_file()]
-    if held := [parent.parent for part in parts for parent in part.parents if parent.name == "tables"]:
-        store = min(held, key=lambda folder: len(folder.parts))
+    if stores := [parent.parent for part in parts for parent in part.parents if parent.name == "tables"]:
+        store = min(stores, key=lambda folder: len(folder.parts))
         raise BadInput(f"{str(path)!r} holds tables of a store; `curate rate --store {store}` rates its battles")
     if path.is_file() and path.suffix not in _READERS:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
@@ -306,9 +310,11 @@ def _opened(table: pl.DataFrame) -> pl.DataFrame:
     opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
     turns, models = [table.schema.get(name) for name in _CONVERSATIONS], _chosen(table, COLUMN_NAMES["battle"])
     if all(map(_is_told, turns)) and {"model_a", "model_b"} <= {*models}:
-        said = pl.concat_str(*(answers_of(pl.col(name)) for name in _CONVERSATIONS), separator="\n", ignore_nulls=True)
+        answers = pl.concat_str(
+            *(answers_of(pl.col(name)) for name in _CONVERSATIONS), separator="\n", ignore_nulls=True
+        )
         sides = [pl.col(models[side].name).cast(pl.String) for side in ("model_a", "model_b")]
-        table = table.with_columns(**marks(sides, said))
+        table = table.with_columns(**marks(sides, answers))
     return compact(table.drop("conversation_b", strict=False).with_columns(conversation_a=opening))
 
 
@@ -319,13 +325,13 @@ def _is_told(kind: pl.DataType | None) -> bool:
     return fields.get("role") == fields.get("content") == pl.String
 
 
-def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:
+def _parquet(path: Path, columns: Set[str]) -> pl.DataFrame:
     names = read_parquet_schema(path).names
-    groups = list(read_parquet_groups(path, [name for name in names if name in wanted]))
+    groups = list(read_parquet_groups(path, [name for name in names if name in columns]))
     return pl.concat(groups) if groups and groups[0].width else _no_rows(names)
 
 
-def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
+def _csv(path: Path, columns: Set[str]) -> pl.DataFrame:
     """All columns as text, so that a model named 007 keeps its name; rows with a cell too many are left out."""
     names = pl.read_csv(path, infer_schema=False, n_rows=0).columns
     # The header is read as a row, so that rows may have one cell more than it; blank lines are rows without cells.
@@ -346,19 +352,19 @@ def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
         problem = f"row {first_number} has more cells than the header's {len(names)}"
         _leave_out(path, problem, int(is_ragged.sum()), rows.height, "quote cells with commas")
         rows = rows.filter(~is_ragged)
-    return rows.select([name for name in names if name in wanted] or names)
+    return rows.select([name for name in names if name in columns] or names)
 
 
-def _arrow(path: Path, wanted: Set[str]) -> pl.DataFrame:
+def _arrow(path: Path, columns: Set[str]) -> pl.DataFrame:
     """Arrow's IPC, as a stream or as a file."""
     with open_arrow(path) as file:
         names = file.schema.names
-        kept = [name for name in names if name in wanted]
+        kept = [name for name in names if name in columns]
         read = [pl.DataFrame(batch.select(kept)) for batch in file.batches] if kept else []
         return pl.concat(read, rechunk=True) if read else _no_rows(names)
 
 
-def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
+def _json(path: Path, columns: Set[str]) -> pl.DataFrame:
     """JSON Lines, an array of objects, or what `DataFrame.to_json` wrote.
 
     Rows that are no objects are left out, and those with a cell of another kind than most: one column has one type.
@@ -379,7 +385,7 @@ def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
         hint = "write one object a line, or an array of objects"
         _leave_out(path, f"row {broken[0]} is not a JSON object", len(broken), row_count, hint)
     names = dict.fromkeys(name for row in rows_by_number.values() for name in row)
-    wanted_names = [name for name in names if name in wanted]
+    wanted_names = [name for name in names if name in columns]
     if not wanted_names:
         return _no_rows(names)
     cells = {

@@ -67,10 +67,10 @@ def _groups_and_core(wins: csr_array, pairs: Numbers, games: Vector) -> tuple[Nu
     label = connected_components(wins, directed=False)[1]
     strong = connected_components(wins, directed=True, connection="strong")[1]
     sizes = np.bincount(strong, minlength=1)
-    held = np.bincount(label, battles, minlength=1)
+    group_battles = np.bincount(label, battles, minlength=1)
     group, core = np.full(models, -1), np.zeros(models, bool)
-    for number, found in enumerate(np.argsort(-held, kind="stable")[: np.count_nonzero(held)]):
-        members = np.flatnonzero(label == found)
+    for number, component in enumerate(np.argsort(-group_battles, kind="stable")[: np.count_nonzero(group_battles)]):
+        members = np.flatnonzero(label == component)
         largest = strong[members[sizes[strong[members]].argmax()]]
         group[members] = number
         core[members] = (strong[members] == largest) & (sizes[largest] > 1)
@@ -94,11 +94,11 @@ def log_strengths(
     strengths = np.full(models, np.nan)
     for number in range(group.max(initial=-1) + 1):
         members = group == number
-        inside, rest = np.flatnonzero(members & core), np.flatnonzero(members & ~core)
+        inside, outside = np.flatnonzero(members & core), np.flatnonzero(members & ~core)
         if len(inside):
             strengths[inside] = _fit_core(pairs, wins, games, inside, guess)
-        if len(rest):
-            strengths[rest] = _fit_rest(pairs, wins, games, rest, strengths)
+        if len(outside):
+            strengths[outside] = _fit_rest(pairs, wins, games, outside, strengths)
     return strengths
 
 
@@ -113,21 +113,21 @@ def _fit_core(pairs: Numbers, wins: Vector, games: Vector, inside: Numbers, gues
     return np.asarray(strengths - strengths.mean())
 
 
-def _fit_rest(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted: Vector) -> Vector:
+def _fit_rest(pairs: Numbers, wins: Vector, games: Vector, outside: Numbers, fitted: Vector) -> Vector:
     """Strengths of the models outside the core, given the others', with a prior against a model of strength 0."""
-    place = np.full(len(fitted), len(rest))  # other models are the fixed model, with their strength as the offset
-    place[rest] = np.arange(len(rest))
-    used = ((place[pairs] < len(rest)).any(axis=1)) & (games > 0)
-    known = np.nan_to_num(fitted)
-    known[rest] = 0
-    offset = known[pairs[used, 0]] - known[pairs[used, 1]]
-    own = np.arange(len(rest))
+    place = np.full(len(fitted), len(outside))  # other models are the fixed model, with their strength as the offset
+    place[outside] = np.arange(len(outside))
+    used = ((place[pairs] < len(outside)).any(axis=1)) & (games > 0)
+    fixed_strengths = np.nan_to_num(fitted)
+    fixed_strengths[outside] = 0
+    offset = fixed_strengths[pairs[used, 0]] - fixed_strengths[pairs[used, 1]]
+    numbers = np.arange(len(outside))
     return _newton(
-        np.concatenate([place[pairs[used]], np.stack([own, np.full(len(rest), len(rest))], axis=1)]),
-        np.concatenate([offset, np.zeros(len(rest))]),
-        np.concatenate([wins[used], np.full(len(rest), _PRIOR_WINS)]),
-        np.concatenate([games[used], np.full(len(rest), _PRIOR_GAMES)]),
-        np.zeros(len(rest)),
+        np.concatenate([place[pairs[used]], np.stack([numbers, np.full(len(outside), len(outside))], axis=1)]),
+        np.concatenate([offset, np.zeros(len(outside))]),
+        np.concatenate([wins[used], np.full(len(outside), _PRIOR_WINS)]),
+        np.concatenate([games[used], np.full(len(outside), _PRIOR_GAMES)]),
+        np.zeros(len(outside)),
     )
 
 

@@ -43,15 +43,15 @@ def exposure(battles: pl.DataFrame, facts: FactsOfModels) -> list[Exposure]:
 
 def _groups(models: pl.Series, facts: FactsOfModels) -> dict[str, pl.Series]:
     """The group of each model, by what models have in common."""
-    known = [facts.get(model, ModelFacts()) for model in models]
+    facts_in_order = [facts.get(model, ModelFacts()) for model in models]
     weights = {True: "open", False: "closed", None: _UNKNOWN}
     groups = {
-        "provider": [each.provider or _UNKNOWN for each in known],
-        "licence": [each.licence or _UNKNOWN for each in known],
-        "weights": [weights[each.open] for each in known],
+        "provider": [model_facts.provider or _UNKNOWN for model_facts in facts_in_order],
+        "licence": [model_facts.licence or _UNKNOWN for model_facts in facts_in_order],
+        "weights": [weights[model_facts.open] for model_facts in facts_in_order],
     }
-    told = {by: pl.Series(names) for by, names in groups.items() if {*names} != {_UNKNOWN}}
-    return {"model": models, **told}
+    stated = {by: pl.Series(names) for by, names in groups.items() if {*names} != {_UNKNOWN}}
+    return {"model": models, **stated}
 
 
 def _sides(battles: pl.DataFrame) -> pl.DataFrame:
@@ -128,22 +128,22 @@ def months(battles: pl.DataFrame) -> list[ArenaMonth]:
     names = sorted(dated["month"].unique())
     seen, rows = set[object](), list[ArenaMonth]()
     for month in names:
-        own, so_far = dated.filter(month=month), dated.filter(pl.col("month") <= month)
-        asked = {*own[PROMPT_COLUMN].drop_nulls()} if PROMPT_COLUMN in own.columns else None
+        month_battles, so_far = dated.filter(month=month), dated.filter(pl.col("month") <= month)
+        prompts = {*month_battles[PROMPT_COLUMN].drop_nulls()} if PROMPT_COLUMN in month_battles.columns else None
         rows.append(
             ArenaMonth(
                 month=month,
-                votes=own.height,
-                models=_sides(own)["model"].n_unique(),
+                votes=month_battles.height,
+                models=_sides(month_battles)["model"].n_unique(),
                 came=spans.filter(first=month).height,
                 left=spans.filter(last=month).height if month != names[-1] else 0,
-                groups=_components(own),
+                groups=_components(month_battles),
                 groups_so_far=_components(so_far),
-                prompts=None if asked is None else len(asked),
-                seen_before=len(asked & seen) / len(asked) if asked and rows else None,
+                prompts=None if prompts is None else len(prompts),
+                seen_before=len(prompts & seen) / len(prompts) if prompts and rows else None,
             )
         )
-        seen |= asked or set()
+        seen |= prompts or set()
     return rows
 
 
@@ -164,14 +164,16 @@ def best_of(board: Sequence[Rating], facts: FactsOfModels) -> list[BestOf]:
 
 
 def _best_of(board: Sequence[Rating], facts: FactsOfModels) -> Iterator[BestOf]:
-    told = {row.model: facts[row.model].provider for row in board if row.model in facts and _half_width(row) > 0}
-    for provider in sorted({name for name in told.values() if name is not None}):
-        own = [row for row in board if told.get(row.model) == provider and _finite(row) is not None]
-        if len(own) > 1:
-            best = max(own, key=lambda row: (row.rating, row.model))
-            most = _expected_maximum([row.rating for row in own], [_half_width(row) / NORMAL95 for row in own])
-            shown = {"best": best.model, "rating": best.rating, "bias": most - best.rating}
-            yield BestOf(provider=provider, models=len(own), expected_maximum=most, **shown)
+    provider_of = {row.model: facts[row.model].provider for row in board if row.model in facts and _half_width(row) > 0}
+    for provider in sorted({name for name in provider_of.values() if name is not None}):
+        provider_rows = [row for row in board if provider_of.get(row.model) == provider and _finite(row) is not None]
+        if len(provider_rows) > 1:
+            best = max(provider_rows, key=lambda row: (row.rating, row.model))
+            most = _expected_maximum(
+                [row.rating for row in provider_rows], [_half_width(row) / NORMAL95 for row in provider_rows]
+            )
+            best_columns = {"best": best.model, "rating": best.rating, "bias": most - best.rating}
+            yield BestOf(provider=provider, models=len(provider_rows), expected_maximum=most, **best_columns)
 
 
 def _expected_maximum(means: Sequence[float], deviations: Sequence[float]) -> float:

@@ -69,8 +69,8 @@ def fragility(battles: pl.DataFrame, slice_name: str, method: RatingMethod) -> l
 @one_blas_thread()
 def styled_fragility(battles: pl.DataFrame, method: RatingMethod) -> list[Fragility]:
     """`fragility` of the board under style control; no rows for battles without style covariates."""
-    known = measured_covariates(battles) and battles.height
-    return _rows(battles, STYLE_CONTROL, method, in_style=True) if known else []
+    has_style = measured_covariates(battles) and battles.height
+    return _rows(battles, STYLE_CONTROL, method, in_style=True) if has_style else []
 
 
 def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> float:
@@ -80,7 +80,7 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> f
     """
     named = battles[_IDS].is_in(row.needed_ids)
     winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
-    rest = (
+    changed_battles = (
         battles.filter(~named)
         if row.change == "removed"
         else battles.with_columns(
@@ -92,7 +92,7 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> f
             ),
         )
     )
-    board = _board(rest, method, in_style=row.slice == STYLE_CONTROL)
+    board = _board(changed_battles, method, in_style=row.slice == STYLE_CONTROL)
     finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
     return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
 
@@ -126,9 +126,9 @@ def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
         return
     for turned in (False, True):
         ballots = replace(board.ballots, turned=turned)
-        contests = sorted(((leader, n) for n in order[1:]), key=lambda each: _estimate(board, ballots, each))
-        found = [(_proved(board, ballots, each), each) for each in contests[:_RIVALS]]
-        changed, contest = min(found, key=lambda each: np.inf if each[0] is None else each[0].sum())
+        contests = sorted(((leader, n) for n in order[1:]), key=lambda pair: _estimate(board, ballots, pair))
+        proofs = [(_proved(board, ballots, pair), pair) for pair in contests[:_RIVALS]]
+        changed, contest = min(proofs, key=lambda proof: np.inf if proof[0] is None else proof[0].sum())
         yield _values(board, FIRST_PLACE, 1, ballots, contest, changed)
 
 
@@ -200,10 +200,10 @@ def _proved(board: _Board, ballots: Ballots, contest: RankedModels) -> Vector | 
         changed = _fewest(board, ballots, contest, beyond)
         if changed is None or ballots.turned or not board.in_style:
             return changed  # the last refit was on exactly these votes
-        left = np.ones(board.battles.height, bool)
-        left[ballots.votes_of(changed)] = False
-        cast, names = board.cast.only(left), [board.cast.models[model] for model in contest]
-        at = fit(_styled(board.battles.filter(left), cast, board.method))
+        is_kept = np.ones(board.battles.height, bool)
+        is_kept[ballots.votes_of(changed)] = False
+        cast, names = board.cast.only(is_kept), [board.cast.models[model] for model in contest]
+        at = fit(_styled(board.battles.filter(is_kept), cast, board.method))
         lead = float(at[cast.models.index(names[0])] - at[cast.models.index(names[1])])
         if lead < -_MARGIN:
             return changed
@@ -224,12 +224,12 @@ def _fewest(board: _Board, ballots: Ballots, contest: RankedModels, beyond: floa
         tried = _changes(order, ballots.most, min(count, limit))
         if np.array_equal(tried, changed):
             break
-        moved, known = ballots.refit(tried, at)
-        if not _together(known, contest):
+        moved, components = ballots.refit(tried, at)
+        if not _together(components, contest):
             limit = (changed.sum() + tried.sum()) // 2  # so many leave a model without a win or a loss
             continue
-        changed, at, finite = tried, moved, np.asarray(known.core & (known.group == 0))
-        if _is_other(at, known, contest, beyond) and (best is None or changed.sum() < best.sum()):
+        changed, at, finite = tried, moved, np.asarray(components.core & (components.group == 0))
+        if _is_other(at, components, contest, beyond) and (best is None or changed.sum() < best.sum()):
             best = changed
     while best is not None and best.sum() > 1:
         changed = _changes(order, ballots.most, best.sum() - 1)
@@ -239,10 +239,10 @@ def _fewest(board: _Board, ballots: Ballots, contest: RankedModels, beyond: floa
     return best
 
 
-def _is_other(at: Vector, known: Structure, contest: RankedModels, beyond: float) -> bool:
+def _is_other(at: Vector, components: Structure, contest: RankedModels, beyond: float) -> bool:
     """Whether the second model leads, by more than `beyond` log-odds, and both ratings are finite."""
-    return _together(known, contest) and bool(at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
+    return _together(components, contest) and bool(at[contest[0]] - at[contest[1]] < -beyond - _MARGIN)
 
 
-def _together(known: Structure, contest: RankedModels) -> bool:
-    return bool(known.core[[*contest]].all() and (known.group[[*contest]] == 0).all())
+def _together(components: Structure, contest: RankedModels) -> bool:
+    return bool(components.core[[*contest]].all() and (components.group[[*contest]] == 0).all())

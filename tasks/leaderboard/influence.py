@@ -84,11 +84,11 @@ class Ballots:
         won, games = self.masses(changed)
         cast, models = self.cast, len(self.cast.models)
         score, count = (np.asarray(np.bincount(cast.pair, mass, len(cast.pairs)), np.float64) for mass in (won, games))
-        known = structure(cast.pairs, score, count, models)
+        components = structure(cast.pairs, score, count, models)
         if self.style is None:
-            return log_strengths(cast.pairs, score, count, models, start, known), known
+            return log_strengths(cast.pairs, score, count, models, start, components), components
         score = np.divide(won, games, out=np.zeros(len(won)), where=games > 0)
-        return fit(replace(self.style, cast=replace(cast, score=score), weight=games), start), known
+        return fit(replace(self.style, cast=replace(cast, score=score), weight=games), start), components
 
     def gains(self, changed: Vector, at: Vector, finite: Mask, contest: RankedModels) -> Vector:
         """float64 (units,): what one more change of each unit takes off the first model's lead over the second.
@@ -97,34 +97,34 @@ class Ballots:
         """
         aim = np.zeros(len(at))
         aim[contest[0]], aim[contest[1]] = 1, -1
-        own, games = self.cast, self.masses(changed)[1]
-        ends = own.pairs[own.pair]
+        cast, games = self.cast, self.masses(changed)[1]
+        ends = cast.pairs[cast.pair]
         if self.style is not None:
             chance = self.style.chances(at)
             hessian = self.style.information(games * chance * (1 - chance)) + np.diag(self.style.penalty)
             push = np.linalg.solve(hessian, aim)
-            reach = push[ends[:, 0]] - push[ends[:, 1]] + self.style.style @ push[len(own.models) :]
+            reach = push[ends[:, 0]] - push[ends[:, 1]] + self.style.style @ push[len(cast.models) :]
         else:
-            chances = expit(at[own.pairs[:, 0]] - at[own.pairs[:, 1]])
-            weight = np.bincount(own.pair, games, len(own.pairs)) * chances * (1 - chances)
+            chances = expit(at[cast.pairs[:, 0]] - at[cast.pairs[:, 1]])
+            weight = np.bincount(cast.pair, games, len(cast.pairs)) * chances * (1 - chances)
             inside = np.flatnonzero(finite)
-            met = finite[own.pairs].all(axis=1)
-            hessian = laplacian(own.pairs[met], weight[met], len(at))[np.ix_(inside, inside)]
+            met = finite[cast.pairs].all(axis=1)
+            hessian = laplacian(cast.pairs[met], weight[met], len(at))[np.ix_(inside, inside)]
             push = np.zeros(len(at))
             push[inside] = np.linalg.solve(hessian + hessian.diagonal().mean() / len(inside), aim[inside])
-            reach = np.where(met, push[own.pairs[:, 0]] - push[own.pairs[:, 1]], 0)[own.pair]
-            chance = chances[own.pair]
-        pull = 1 - 2 * own.score if self.turned else chance - own.score
+            reach = np.where(met, push[cast.pairs[:, 0]] - push[cast.pairs[:, 1]], 0)[cast.pair]
+            chance = chances[cast.pair]
+        pull = 1 - 2 * cast.score if self.turned else chance - cast.score
         effect = self.each * self._weight * np.where(np.isfinite(pull), pull, 0) * reach
         return np.asarray(-np.bincount(self.unit, effect, len(self.most)), np.float64)
 
     def votes_of(self, changed: Vector) -> Numbers:
         """Places of the changed votes in the battles, in order; of equal votes the first."""
-        found = []
+        places = []
         for unit in np.flatnonzero(changed):
             members = self.members[int(unit)].to_numpy()
-            found.append(members[: int(changed[unit])] if self.most[unit] > 1 else members)
-        return np.sort(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+            places.append(members[: int(changed[unit])] if self.most[unit] > 1 else members)
+        return np.sort(np.concatenate(places)).astype(np.int64) if places else np.zeros(0, np.int64)
 
 
 def _clusters(cluster: Numbers, times: Vector) -> tuple[Vector, Vector, pl.Series]:

@@ -127,13 +127,13 @@ def rate_slice(
         return []
     votes = votes.grouped()
     wins, games = votes.sums()
-    known = structure(votes.pairs, wins, games, len(votes.models))
-    strengths = log_strengths(votes.pairs, wins, games, len(votes.models), known=known)
-    spread, by_model = covariances(votes, strengths, known.core)
+    components = structure(votes.pairs, wins, games, len(votes.models))
+    strengths = log_strengths(votes.pairs, wins, games, len(votes.models), known=components)
+    spread, by_model = covariances(votes, strengths, components.core)
     if by_bootstrap(method):
         spread = bootstrap_strengths(votes, strengths, method.bootstraps, method.seed)
-    opened = open_intervals(votes.pairs, wins, games, np.zeros(len(games)), strengths, known)
-    return board_rows(votes, Fitted(known, strengths, spread, by_model, opened), slice_name, method, level)
+    opened = open_intervals(votes.pairs, wins, games, np.zeros(len(games)), strengths, components)
+    return board_rows(votes, Fitted(components, strengths, spread, by_model, opened), slice_name, method, level)
 
 
 def by_bootstrap(method: RatingMethod) -> bool:
@@ -145,20 +145,20 @@ def board_rows(
     votes: Votes, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
 ) -> list[Rating]:
     """Rows of a leaderboard, best first; `level` gives ratings whose mean is kept, by default 1000 each."""
-    models, known = votes.models, fitted.known
+    models, components = votes.models, fitted.known
     anchor = models.index(method.anchor_model) if method.anchor_model in models else None
-    wanted = np.array([level[name] for name in models]) if level else np.full(len(models), 1000.0)
+    targets = np.array([level[name] for name in models]) if level else np.full(len(models), 1000.0)
     if anchor is not None:
-        wanted[anchor] = method.anchor_rating
+        targets[anchor] = method.anchor_rating
     battles = votes.battles()
-    groups = fixed_models(known, anchor, battles >= FEW_BATTLES)
-    point = place(fitted.strengths, groups, wanted)
+    groups = fixed_models(components, anchor, battles >= FEW_BATTLES)
+    point = place(fitted.strengths, groups, targets)
     low, high = (
-        np.where(known.core, end, point + SCALE * (open_end - fitted.strengths))
-        for end, open_end in zip(_ends(votes, fitted, method, groups, wanted), fitted.opened, strict=True)
+        np.where(components.core, end, point + SCALE * (open_end - fitted.strengths))
+        for end, open_end in zip(_ends(votes, fitted, method, groups, targets), fitted.opened, strict=True)
     )
-    rank = ranks(_leads(votes, fitted, method), known.group, known.core)
-    flags = _flags(votes, known, method.anchor_model is not None and anchor is None)
+    rank = ranks(_leads(votes, fitted, method), components.group, components.core)
+    flags = _flags(votes, components, method.anchor_model is not None and anchor is None)
     rows = [
         Rating(
             slice=slice_name,
@@ -175,11 +175,11 @@ def board_rows(
     return sorted(rows, key=lambda row: place_on_board(row.flags, row.rank, row.rating, row.model))
 
 
-def _ends(votes: Votes, fitted: Fitted, method: RatingMethod, groups: Fixed, wanted: Vector) -> tuple[Vector, Vector]:
+def _ends(votes: Votes, fitted: Fitted, method: RatingMethod, groups: Fixed, targets: Vector) -> tuple[Vector, Vector]:
     """Ends (models,) of the 95 % intervals of ratings of the core."""
-    point = place(fitted.strengths, groups, wanted)
+    point = place(fitted.strengths, groups, targets)
     if by_bootstrap(method):
-        low, high = quantiles95(place(fitted.spread, groups, wanted), point)
+        low, high = quantiles95(place(fitted.spread, groups, targets), point)
     else:
         half = NORMAL95 * SCALE * placed_deviation(fitted.spread, groups)
         low, high = point - half, point + half
@@ -207,7 +207,7 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _flags(votes: Votes, known: Structure, no_anchor: bool) -> list[list[str]]:
+def _flags(votes: Votes, components: Structure, no_anchor: bool) -> list[list[str]]:
     """`Rating.flags` of each model."""
     models, (first, second), (wins, games) = len(votes.models), votes.pairs.T, votes.sums()
     won = np.bincount(first, wins, models) + np.bincount(second, games - wins, models)
@@ -218,8 +218,8 @@ def _flags(votes: Votes, known: Structure, no_anchor: bool) -> list[list[str]]:
         "only_ties": only_ties(votes),
         "only_wins": lost == 0,
         "only_losses": won == 0,
-        "unbounded": ~known.core,
-        "separate_group": known.group != 0,
+        "unbounded": ~components.core,
+        "separate_group": components.group != 0,
         "anchor_missing": np.full(models, no_anchor),
     }
     return [[name for name, holds in marks.items() if holds[n]] for n in range(models)]

@@ -155,11 +155,11 @@ class RatingTables:
     @property
     def votes_in_full(self) -> int:
         """Number of battles that no rule leaves out or makes lighter."""
-        given, rated = (
+        table_weights, rated = (
             rows.get_column("weight", default=_ONE.new_from_index(0, rows.height))
             for rows in (self.battles, self.rated)
         )
-        return int((rated >= given.gather(self.rated["vote"])).sum())
+        return int((rated >= table_weights.gather(self.rated["vote"])).sum())
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -171,8 +171,8 @@ class RatingTables:
         """The overall board."""
         if self.board is not None:
             return self.board
-        found = [row for row in self.ratings if row.slice == OVERALL]
-        return found or leaderboard(votes(self.rated, self.method.cluster), method=self.method)
+        overall_rows = [row for row in self.ratings if row.slice == OVERALL]
+        return overall_rows or leaderboard(votes(self.rated, self.method.cluster), method=self.method)
 
     @cached_property
     def measured(self) -> pl.DataFrame:
@@ -254,9 +254,9 @@ class RatingTables:
     @property
     def plan(self) -> list[PlannedVotes]:
         """Votes that the chosen slices still need; by default overall, and in sum each language and category."""
-        known, chosen = default_slices(self.rated, self._unknown), self._chosen(self.rated)
+        default_masks, chosen = default_slices(self.rated, self._unknown), self._chosen(self.rated)
         rows = [row for name, mask in chosen.items() for row in separations(self.rated.filter(mask), name)]
-        return [*rows, *boards_wanted(self.rated, chosen if self.slices else known, in_all=not self.slices)]
+        return [*rows, *boards_wanted(self.rated, chosen if self.slices else default_masks, in_all=not self.slices)]
 
     def votes_of(self, slice_name: str) -> pl.DataFrame:
         """The battles of one board: of a slice, or under style control."""
@@ -269,19 +269,20 @@ class RatingTables:
 
         Raises BadInput for a slice without battles, a reference without battles, and slices of tables about voters.
         """
-        found, rules = self._rows(table), self._rules
+        table_rows, rules = self._rows(table), self._rules
         return [
             row.model_copy(update={"flags": [*row.flags, *rules]}) if rules and hasattr(row, "flags") else row
-            for row in found
+            for row in table_rows
         ]
 
     @property
     def _rules(self) -> list[str]:
         """Flags of all boards: votes that are on them, or not in full, by a rule."""
-        given, rules = self.battles.get_column("weight", default=_ONE).min(), self.rules
+        least_weight, rules = self.battles.get_column("weight", default=_ONE).min(), self.rules
         flags = {
             NAMED_VOTES: self.battles.get_column("named", default=_NONE).any(),
-            "repeats_count_once": rules.pair_votes_max and self.valid.get_column("weight", default=_ONE).min() != given,
+            "repeats_count_once": rules.pair_votes_max
+            and self.valid.get_column("weight", default=_ONE).min() != least_weight,
             "days_limited": beyond_day(self.battles, rules.day_votes_max).any(),
             "suspects_excluded": rules.exclude_suspects and bool(self.suspects),
         }
@@ -300,8 +301,8 @@ class RatingTables:
             if name == OVERALL:
                 rows += RATING_TABLES[table](self)
                 continue
-            found = self._styles[name][table] if table in _STYLED else RATING_TABLES[table](self._part(name, mask))
-            rows += [row.model_copy(update={"slice": name}) for row in found]
+            slice_rows = self._styles[name][table] if table in _STYLED else RATING_TABLES[table](self._part(name, mask))
+            rows += [row.model_copy(update={"slice": name}) for row in slice_rows]
         return rows
 
     def _part(self, name: str, mask: Mask) -> Self:
@@ -313,13 +314,13 @@ class RatingTables:
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
         every = ALL_SLICES in self.slices
-        known = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
+        masks = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
         if WITHOUT_SUSPECTS in self.slices or (every and self.suspects):
-            known[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
-        unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
+            masks[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
+        unknown = [name for name in self.slices if name not in (*masks, ALL_SLICES, OVERALL)]
         if unknown:
-            raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
-        return known if every else {n: known[n] for n in self.slices or (OVERALL,) if n in known}
+            raise BadInput(f"no battles in slice {known_values(unknown[0], masks)}")
+        return masks if every else {n: masks[n] for n in self.slices or (OVERALL,) if n in masks}
 
     @cached_property
     def _unknown(self) -> dict[str, float]:
@@ -411,6 +412,6 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
     kept = battles.filter((day >= (since or date.min)) & (day <= (until or date.max)))
     if kept.is_empty():
         first, last = battles.select(day.min().alias("first"), day.max().alias("last")).row(0)
-        held = f"{first} to {last}" if first else "no battle with a time"
-        raise BadInput(f"no battle {window_in_words(since, until)}; the table holds {held}")
+        table_span = f"{first} to {last}" if first else "no battle with a time"
+        raise BadInput(f"no battle {window_in_words(since, until)}; the table holds {table_span}")
     return kept

@@ -22,18 +22,18 @@ def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
     """
     cast, winner = votes(battles), pl.col("winner")
     first = pl.Series(np.where(cast.swapped, 1 - cast.score, cast.score))
-    known = battles.select("model_a", "model_b", "winner", score=first, weight=pl.Series(cast.weight))
+    scored = battles.select("model_a", "model_b", "winner", score=first, weight=pl.Series(cast.weight))
     sides = [
-        known.select(
+        scored.select(
             "winner",
             "weight",
-            model=own,
+            model=side,
             opponent=other,
-            won=winner == own,
+            won=winner == side,
             lost=winner == other,
-            score=pl.col("score") if own == "model_a" else 1 - pl.col("score"),
+            score=pl.col("score") if side == "model_a" else 1 - pl.col("score"),
         )
-        for own, other in (("model_a", "model_b"), ("model_b", "model_a"))
+        for side, other in (("model_a", "model_b"), ("model_b", "model_a"))
     ]
     weight = pl.col("weight")
     decisive = weight.filter(pl.col("won") | pl.col("lost")).sum()
@@ -150,7 +150,7 @@ def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
     outlier.
     """
     for_first, for_second = votes.score > 0.5, votes.score < 0.5
-    won, lost = (np.bincount(votes.pair, each)[votes.pair] for each in (for_first, for_second))
+    won, lost = (np.bincount(votes.pair, is_for_side)[votes.pair] for is_for_side in (for_first, for_second))
     at_most = (1 + np.where(for_first, lost + won, lost)) / (1 + lost + won)
     at_least = (1 + np.where(for_second, lost + won, won)) / (1 + lost + won)
     tests = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
@@ -164,8 +164,8 @@ def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
             evidence=pl.max_horizontal(pl.col("at_most").cum_sum().max(), pl.col("at_least").cum_sum().max()).exp(),
         )
     )
-    found = evidence.filter(pl.col("evidence") > EVIDENCE_MIN).sort("evidence", "judge", descending=[True, False])
-    return [OutlierJudge(**row) for row in found.iter_rows(named=True)]
+    outliers = evidence.filter(pl.col("evidence") > EVIDENCE_MIN).sort("evidence", "judge", descending=[True, False])
+    return [OutlierJudge(**row) for row in outliers.iter_rows(named=True)]
 
 
 def without_outliers(battles: pl.DataFrame, outliers: list[OutlierJudge]) -> pl.DataFrame:

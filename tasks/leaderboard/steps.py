@@ -120,14 +120,14 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
     With `named`, battles with visible names too, and a column that says which.
     """
     battles = _kept_battles(store, named).with_row_index("vote")
-    known = _known_sides(store, battles, versions)
-    prompt = known.filter("left").select(
+    sides = _known_sides(store, battles, versions)
+    prompt = sides.filter("left").select(
         *("vote", "language", "context_tokens", *TAXONOMY, "prompt_words", "asks_identity"),
         *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
     )
     joined = battles.join(prompt, on="vote", maintain_order="left")
     for side in ("a", "b"):
-        answers = known.filter(left=side == "a").select(
+        answers = sides.filter(left=side == "a").select(
             "vote",
             *(pl.col(name).alias(f"{covariate}_{side}") for name, covariate in _FEATURES.items()),
             *(pl.col(name).alias(f"{name}_{side}") for name in _EITHER),

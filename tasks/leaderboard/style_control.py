@@ -91,11 +91,11 @@ class StyledVotes:
     def information(self, value: Vector) -> Matrix:
         """(parameters, parameters): sum of `value` (votes,) times x x'."""
         models = self.models
-        found = np.empty((len(self.penalty), len(self.penalty)))
-        found[:models, :models] = laplacian(self.cast.pairs, self._by_pair(value), models)
+        matrix = np.empty((len(self.penalty), len(self.penalty)))
+        matrix[:models, :models] = laplacian(self.cast.pairs, self._by_pair(value), models)
         for number, column in enumerate((self.style * value[:, None]).T, models):
-            found[:, number] = found[number] = self.gradient(column)
-        return found
+            matrix[:, number] = matrix[number] = self.gradient(column)
+        return matrix
 
     def _by_pair(self, value: Vector) -> Vector:
         return np.asarray(np.bincount(self.cast.pair, value, len(self.cast.pairs)), np.float64)
@@ -128,7 +128,10 @@ def partly_known(battles: pl.DataFrame, board: pl.DataFrame) -> dict[str, pl.Dat
     """`PARTIAL` covariate that `board`, of `styleable`, leaves out -> battles with it and every other on both sides."""
     covariates = measured_covariates(battles)
     left_out = sorted({*covariates} - {*measured_covariates(board)})
-    return {name: battles.drop_nulls([f"{each}_{side}" for each in covariates for side in "ab"]) for name in left_out}
+    return {
+        name: battles.drop_nulls([f"{covariate}_{side}" for covariate in covariates for side in "ab"])
+        for name in left_out
+    }
 
 
 def style_differences(
@@ -154,12 +157,12 @@ def style_differences(
         sides.append(counts.to_numpy())
     a, b = sides
     difference = (a - b) / (a + b + 1)
-    known = ~np.isnan(difference)
-    counted = np.maximum(known.sum(axis=0), 1)
+    is_counted = ~np.isnan(difference)
+    counted = np.maximum(is_counted.sum(axis=0), 1)
     mean = np.nansum(difference, axis=0) / counted if sides_drawn else np.zeros(len(covariates))
     spread = np.sqrt(np.nansum((difference - mean) ** 2, axis=0) / counted)
     varies = spread > 1e-12
-    return np.where(varies & known, (difference - mean) / np.where(varies, spread, 1), 0.0)
+    return np.where(varies & is_counted, (difference - mean) / np.where(varies, spread, 1), 0.0)
 
 
 def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
@@ -196,13 +199,13 @@ def fit(data: StyledVotes, start: Vector | None = None) -> Vector:
 
 def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
     """Parameters float64 (rounds, models + covariates) from resampled votes; NaN for models without a drawn vote."""
-    found = []
+    fits = []
     for times in draws(data.cast, rounds, seed):
         parameters = fit(replace(data, weight=data.weight * times), point)
         drawn = np.bincount(data.cast.pairs[data.cast.pair].ravel(), times.repeat(2), data.models) > 0
         parameters[: data.models][~drawn] = np.nan
-        found.append(parameters)
-    return np.array(found)
+        fits.append(parameters)
+    return np.array(fits)
 
 
 def styled_covariances(data: StyledVotes, point: Vector) -> Covariances:
@@ -247,19 +250,24 @@ def style_board(
     else:
         half = NORMAL95 * np.sqrt(covariance.diagonal()[models:])
         interval, spread = (coefficients - half, coefficients + half), covariance[:models, :models]
-    known = structure(cast.pairs, *cast.sums(), models)
+    components = structure(cast.pairs, *cast.sums(), models)
     ends, wins = cast.pairs[cast.pair], data.weight * data.cast.score
-    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
-    fitted = Fitted(known, strengths, spread, by_model[:models, :models], opened)
+    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, components)
+    fitted = Fitted(components, strengths, spread, by_model[:models, :models], opened)
     rows = board_rows(cast, fitted, STYLE_CONTROL, method, level)
     numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
     about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset}
     about |= {"battles": battles.height, "of": battles.height}
     return rows, [
         StyleCoefficient(
-            covariate=name, coefficient=at, ci95_low=low, ci95_high=high, flags=[] if x.any() else ["constant"], **about
+            covariate=name,
+            coefficient=at,
+            ci95_low=low,
+            ci95_high=high,
+            flags=[] if differences.any() else ["constant"],
+            **about,
         )
-        for name, at, low, high, x in numbers
+        for name, at, low, high, differences in numbers
     ]
 
 

@@ -64,9 +64,9 @@ def separations(battles: pl.DataFrame, slice_name: str) -> list[PlannedVotes]:
 def _fitted(cast: Votes) -> tuple[Vector, Mask]:
     """Log-strengths, and the models of finite rating."""
     sums = cast.sums()
-    known = structure(cast.pairs, sums[0], sums[1], len(cast.models))
-    at = log_strengths(cast.pairs, sums[0], sums[1], len(cast.models), known=known)
-    return at, np.asarray(known.core & (known.group == 0))
+    components = structure(cast.pairs, sums[0], sums[1], len(cast.models))
+    at = log_strengths(cast.pairs, sums[0], sums[1], len(cast.models), known=components)
+    return at, np.asarray(components.core & (components.group == 0))
 
 
 def _needed(cast: Votes, at: Vector, core: Mask, pairs: Sequence[tuple[int, int]]) -> list[tuple[int | None, float]]:
@@ -83,13 +83,15 @@ def _needed(cast: Votes, at: Vector, core: Mask, pairs: Sequence[tuple[int, int]
     leads, variances = aims @ np.nan_to_num(at), np.array([deviation[pair] ** 2 for pair in pairs])
     leads[np.abs(leads) < _EQUAL] = 0
     spread = variances / np.einsum("pi,ij,pj->p", aims, inverse, aims).clip(1e-300)
-    wanted = np.where(leads**2 >= NORMAL95**2 * variances, np.inf, (leads / (NORMAL95 + _POWER80)) ** 2 / spread)
+    target_variance = np.where(
+        leads**2 >= NORMAL95**2 * variances, np.inf, (leads / (NORMAL95 + _POWER80)) ** 2 / spread
+    )
     weight = expit(leads) * (1 - expit(leads)) * float(cast.weight @ cast.times / cast.times.sum())
     planned: dict[int, int] = {}
     while True:
         now = np.einsum("pi,ij,pj->p", aims, inverse, aims)
         with np.errstate(divide="ignore"):
-            counts = (1 / wanted - 1 / now) / weight
+            counts = (1 / target_variance - 1 / now) / weight
         open_pairs = [n for n in range(len(pairs)) if n not in planned and 0 < counts[n] < np.inf]
         if not open_pairs:
             break

@@ -56,8 +56,8 @@ def _mean(counts: pl.Series) -> float | None:
 
 
 def _days(times: pl.Series) -> int | None:
-    known = times.drop_nulls()
-    return None if known.is_empty() else (known.dt.date().max() - known.dt.date().min()).days + 1  # type: ignore[operator,union-attr]
+    dated = times.drop_nulls()
+    return None if dated.is_empty() else (dated.dt.date().max() - dated.dt.date().min()).days + 1  # type: ignore[operator,union-attr]
 
 
 def decided(battles: pl.DataFrame) -> pl.DataFrame:
@@ -66,8 +66,8 @@ def decided(battles: pl.DataFrame) -> pl.DataFrame:
     Votes where a side was not counted are left out; all, where the table has no tokens.
     """
     longer = (_column(battles, "tokens_a") - _column(battles, "tokens_b")).cast(pl.Float64).round()
-    known = battles.select("winner", difference=longer.cast(pl.Int64))
-    return known.filter(pl.col("winner").is_in(_SIDES)).drop_nulls()
+    differences = battles.select("winner", difference=longer.cast(pl.Int64))
+    return differences.filter(pl.col("winner").is_in(_SIDES)).drop_nulls()
 
 
 def length_differences(battles: pl.DataFrame) -> list[LengthDifference]:

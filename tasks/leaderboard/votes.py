@@ -52,7 +52,7 @@ class Votes:
     def sums(self, times: Vector | None = None) -> tuple[Vector, Vector]:
         """Weighted scores of the first model, and weights, of each pair: float64 (pairs,). Ties are half a win."""
         weight = self.weight * (self.times if times is None else times)
-        won, games = (np.bincount(self.pair, each, len(self.pairs)) for each in (weight * self.score, weight))
+        won, games = (np.bincount(self.pair, mass, len(self.pairs)) for mass in (weight * self.score, weight))
         return np.asarray(won, np.float64), np.asarray(games, np.float64)
 
     def counts(self) -> Vector:
@@ -85,10 +85,10 @@ class Votes:
         """The chosen rows, as a mask or as indices, without models that have no vote among them."""
         met, pair = _renumbered(self.pair[rows])
         numbers, ends = _renumbered(self.pairs[met])
-        own: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("score", "weight", "swapped", "times")}
+        chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("score", "weight", "swapped", "times")}
         cluster = None if self.cluster is None else _renumbered(self.cluster[rows])[1]
         models = [self.models[number] for number in numbers]
-        return replace(self, models=models, pairs=ends, pair=pair, cluster=cluster, **own)
+        return replace(self, models=models, pairs=ends, pair=pair, cluster=cluster, **chosen)
 
     def grouped(self) -> Self:
         """The same votes with one row for all that are equal, sorted; sides are forgotten."""
@@ -134,8 +134,8 @@ def beyond_day(battles: pl.DataFrame, day_votes_max: int | None) -> pl.Series:
         return pl.repeat(False, battles.height, dtype=pl.Boolean, eager=True)
     row = pl.int_range(pl.len())
     number = row.over("judge", pl.col("tstamp").dt.date(), order_by=["tstamp", row])
-    known = pl.col("judge").is_not_null() & pl.col("tstamp").is_not_null()
-    return battles.select(known & (number >= day_votes_max)).to_series()
+    is_limited = pl.col("judge").is_not_null() & pl.col("tstamp").is_not_null()
+    return battles.select(is_limited & (number >= day_votes_max)).to_series()
 
 
 def repeats_counted_once(battles: pl.DataFrame, pair_votes_max: int | None) -> pl.DataFrame:
@@ -163,8 +163,8 @@ def votes(battles: pl.DataFrame, cluster: str | None = None) -> Votes:
     left, right = (battles[side].cast(names).to_physical().to_numpy().astype(np.int64) for side in _SIDES)
     swapped = left > right
     met, pair = _renumbered(np.minimum(left, right) * len(models) + np.maximum(left, right))
-    told = pl.col("winner").replace_strict(_SCORES, return_dtype=pl.Float64)
-    score = pl.coalesce("score", told) if "score" in battles.columns else told
+    winner_score = pl.col("winner").replace_strict(_SCORES, return_dtype=pl.Float64)
+    score = pl.coalesce("score", winner_score) if "score" in battles.columns else winner_score
     first = battles.select(score).to_series().to_numpy()
     return Votes(
         models,

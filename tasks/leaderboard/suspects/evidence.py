@@ -75,12 +75,12 @@ def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
     surprise = cast.weight * (cast.score - chance[cast.pair])
     shape = (len(doubted), len(cast.pairs))
     of_voters = csr_array((surprise[named], (voters[named], cast.pair[named])), shape=shape)
-    own = np.zeros(len(voters))
-    for some in voters_at_once(len(doubted)):
-        moved, votes = of_voters[some] @ reach, trusted & (voters >= some.start) & (voters < some.stop)
-        of = voters[votes] - some.start
-        own[votes] = moved[of, first[votes]] - moved[of, second[votes]]
-    won = expit(strengths[first] - strengths[second] - own)
+    own_pull = np.zeros(len(voters))
+    for stretch in voters_at_once(len(doubted)):
+        moved, votes = of_voters[stretch] @ reach, trusted & (voters >= stretch.start) & (voters < stretch.stop)
+        places = voters[votes] - stretch.start
+        own_pull[votes] = moved[places, first[votes]] - moved[places, second[votes]]
+    won = expit(strengths[first] - strengths[second] - own_pull)
     chances = _with_ties(won, float((cast.score == 0.5)[trusted].mean() if trusted.any() else 0.0))
     by_habit = habits(cast, voters) - _log_chances(chances, cast)
     return History(cast, voters, reach, of_voters, chances, _gains(chances, cast, by_habit), by_habit)
@@ -97,8 +97,8 @@ def habits(cast: Votes, voters: Numbers) -> Vector:
     """Log-chance float64 (rows,) of each vote by how often its voter votes left, right and tie, and nothing else."""
     choice = np.where(cast.score == 0.5, 2, (cast.score > 0.5) ^ cast.swapped).astype(np.int64)
     of_all = np.bincount(choice, minlength=3) / max(1, len(choice))
-    own = np.bincount(3 * (voters + 1) + choice, minlength=3 * (voters.max(initial=-1) + 2)).reshape(-1, 3)
-    shares = (own + _HABIT * of_all) / (own.sum(axis=1, keepdims=True) + _HABIT)
+    choices = np.bincount(3 * (voters + 1) + choice, minlength=3 * (voters.max(initial=-1) + 2)).reshape(-1, 3)
+    shares = (choices + _HABIT * of_all) / (choices.sum(axis=1, keepdims=True) + _HABIT)
     return np.asarray(np.log(shares[voters + 1, choice]))
 
 
@@ -123,9 +123,9 @@ def _gains(chances: Matrix, cast: Votes, by_habit: Vector) -> Matrix:
     outcome = first_scores(cast)
     gains = np.empty((len(TILTS), 2, 2, len(outcome)))
     for number, tilt in enumerate(TILTS):
-        for side, (of, told) in enumerate(((chances, outcome), (chances[::-1], 1 - outcome))):
-            tilted = tilt * told - np.log(_total(of, tilt))
-            gains[number, side] = tilted - TASTE * told + np.log(_total(of, TASTE)), tilted - by_habit
+        for side, (side_chances, side_scores) in enumerate(((chances, outcome), (chances[::-1], 1 - outcome))):
+            tilted = tilt * side_scores - np.log(_total(side_chances, tilt))
+            gains[number, side] = tilted - TASTE * side_scores + np.log(_total(side_chances, TASTE)), tilted - by_habit
     return gains
 
 
@@ -142,7 +142,7 @@ _NULLS, _TILTED = {"taste": 0.0, "habit": -np.log(CARELESS_SHARE_MAX)}, range(le
 def _mean_evidence(sums: Sequence[pl.Expr]) -> pl.Expr:
     """Log of the mean of exp(sums)."""
     level = pl.max_horizontal(sums)
-    return level + pl.mean_horizontal([(each - level).exp() for each in sums]).log()
+    return level + pl.mean_horizontal([(total - level).exp() for total in sums]).log()
 
 
 def sided(history: History) -> pl.DataFrame:
@@ -191,16 +191,16 @@ def omnipresent(history: History, tested: Numbers) -> Matrix:
     cast, among = history.cast, np.isin(history.voters, tested)
     toward, place = np.sign(history.reach), (np.searchsorted(tested, history.voters[among]), cast.pair[among])
     of_nulls = [
-        [csr_array((each, place), (len(tested), len(cast.pairs))) for each in ((up + down) / 2, (up - down) / 2)]
+        [csr_array((gain, place), (len(tested), len(cast.pairs))) for gain in ((up + down) / 2, (up - down) / 2)]
         for up, down in history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair))[..., among]
     ]
     rare = np.array([*_NULLS.values()])[:, None, None]
     p = np.empty((len(tested), len(cast.models)))
-    for some in voters_at_once(len(tested)):
-        evidence = np.stack([either[some] @ np.abs(toward) + more[some] @ toward for either, more in of_nulls])
-        evidence = evidence.reshape(len(TILTS), len(_NULLS), *p[some].shape)
+    for stretch in voters_at_once(len(tested)):
+        evidence = np.stack([either[stretch] @ np.abs(toward) + more[stretch] @ toward for either, more in of_nulls])
+        evidence = evidence.reshape(len(TILTS), len(_NULLS), *p[stretch].shape)
         mean = (logsumexp(evidence, axis=0) - np.log(len(TILTS)) + rare).min(axis=0)
-        p[some] = np.minimum(1.0, len(cast.models) * np.exp(-mean))
+        p[stretch] = np.minimum(1.0, len(cast.models) * np.exp(-mean))
     return p
 
 
@@ -213,8 +213,8 @@ def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:
     share = pl.col("own").sum().over("model") / pl.col("own").sum() * 2
     counted = sides.group_by("voter", "model").agg(own=pl.len())
     counted = counted.with_columns(votes=pl.col("own").sum().over("voter") // 2, share=share)
-    own, votes, shares = (counted[name].to_numpy() for name in ("own", "votes", "share"))
-    p = np.minimum(1.0, models * binom.sf(own - 1, votes, np.minimum(1.0, shares)))
+    on_model, votes, shares = (counted[name].to_numpy() for name in ("own", "votes", "share"))
+    p = np.minimum(1.0, models * binom.sf(on_model - 1, votes, np.minimum(1.0, shares)))
     return counted.select("voter", "model", p=pl.Series(p))
 
 
@@ -232,7 +232,7 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
     wins, chance = (pl.col("won") == 1).mean(), pl.col("chance").mean()
     # that all of n voters are rigging is not known better than to a half of one in n + 1 (Jeffreys 1946)
     most = 1 - 0.5 / (pl.col("voter").n_unique() + 1)
-    found = (
+    groups = (
         of_key.group_by("key", "model")
         .agg(
             evidence=evidence,
@@ -243,9 +243,11 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
         .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTER_VOTES_MIN))
         .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
     )
-    own = of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")
+    member_evidence = (
+        of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")
+    )
     odds = pl.col("own").exp() * pl.col("rigged") / (1 - pl.col("rigged"))
-    members = found.join(own, on=["key", "model"]).filter(odds >= rigged_min / (1 - rigged_min))
+    members = groups.join(member_evidence, on=["key", "model"]).filter(odds >= rigged_min / (1 - rigged_min))
     return members.select("key", "model", "p", "voter").sort("p", "key", "model", "voter")
 
 
@@ -255,12 +257,12 @@ def more_often(marked: Mask, known: Mask, voters: Numbers, count: int, trusted: 
     `marked` and `known` are (rows,): whether the vote has the mark, and whether that can be told.
     """
     named = known & (voters >= 0)
-    own, total = (np.bincount(voters[rows], minlength=count) for rows in (named & marked, named))
+    marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (named & marked, named))
     other = trusted[voters] & named
-    found, among = (np.bincount(voters[rows], minlength=count).sum() for rows in (other & marked, other))
+    others_marked, among = (np.bincount(voters[rows], minlength=count).sum() for rows in (other & marked, other))
     kept = np.where(trusted, 1, 0)
-    rate = (found - kept * own + 0.5) / (among - kept * total + 1)
-    return np.asarray(np.where(own > 0, binom.sf(own - 1, total, np.clip(rate, 1e-3, 1.0)), 1.0))
+    rate = (others_marked - kept * marked_votes + 0.5) / (among - kept * total + 1)
+    return np.asarray(np.where(marked_votes > 0, binom.sf(marked_votes - 1, total, np.clip(rate, 1e-3, 1.0)), 1.0))
 
 
 def fisher(p_values: Sequence[Vector]) -> Vector:

@@ -82,12 +82,12 @@ def tested(battles: pl.DataFrame) -> Tested:
     voters = battles["judge"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     doubted = np.zeros(len(names), bool)
     for _ in range(PASSES):
-        found = _tested(names, cast, voters, doubted)
-        again = (found.alone <= DOUBTED) | (len(names) * found.of_focus.min(axis=1)[found.row] <= DOUBTED)
+        evidence = _tested(names, cast, voters, doubted)
+        again = (evidence.alone <= DOUBTED) | (len(names) * evidence.of_focus.min(axis=1)[evidence.row] <= DOUBTED)
         if (doubted == again).all():
             break
         doubted = again
-    return found
+    return evidence
 
 
 def fast_votes(battles: pl.DataFrame) -> pl.Series:
@@ -123,20 +123,22 @@ def lacking(battles: pl.DataFrame) -> Iterator[str]:
 
 
 def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Tested:
-    known = history(cast, voters, doubted)
-    sides, models = sided(known), len(cast.models)
+    vote_history = history(cast, voters, doubted)
+    sides, models = sided(vote_history), len(cast.models)
     tested = np.flatnonzero(np.bincount(voters[voters >= 0], minlength=len(doubted)) >= VOTER_VOTES_MIN)
     row = np.full(len(doubted), len(tested))
     row[tested] = np.arange(len(tested))
     of_history, of_pull, of_focus = np.ones((3, len(tested) + 1, models))
-    of_pull[:-1] = omnipresent(known, tested)
-    own = sides.filter(pl.Series(row[sides["voter"]] < len(tested)))
-    for p, met in ((of_history, sequential(own, models)), (of_focus, focused(sides, models))):
+    of_pull[:-1] = omnipresent(vote_history, tested)
+    tested_sides = sides.filter(pl.Series(row[sides["voter"]] < len(tested)))
+    for p, met in ((of_history, sequential(tested_sides, models)), (of_focus, focused(sides, models))):
         p[row[met["voter"]], met["model"]] = met["p"]
     of_focus[-1] = 1.0
-    of_all = np.append(joint(known, tested), 1.0)
+    of_all = np.append(joint(vote_history, tested), 1.0)
     smallest = np.minimum.reduce([of_history.min(axis=1), of_pull.min(axis=1), of_all])
-    return Tested(names, known, sides, row, of_history, of_pull, of_focus, of_all, np.minimum(1.0, 3 * smallest)[row])
+    return Tested(
+        names, vote_history, sides, row, of_history, of_pull, of_focus, of_all, np.minimum(1.0, 3 * smallest)[row]
+    )
 
 
 def suspected(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
@@ -151,68 +153,68 @@ def suspected(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
     rows = []
     for voter in sorted({*np.flatnonzero(2 * corrected <= LEVEL).tolist(), *of_group}):
         group = of_group.get(voter, {})
-        told = {name: float(p[voter]) for name, p in manner.items()}
-        told["p_value"] = min(1.0, 2 * min(float(corrected[voter]), group.get("p", 1.0)))
-        rows.append(_suspect(found, voter, group.get("model", int(models[voter])), told, group))
+        p_values = {name: float(p[voter]) for name, p in manner.items()}
+        p_values["p_value"] = min(1.0, 2 * min(float(corrected[voter]), group.get("p", 1.0)))
+        rows.append(_suspect(found, voter, group.get("model", int(models[voter])), p_values, group))
     return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
 
 
-def _models(found: Tested) -> Numbers:
+def _models(evidence: Tested) -> Numbers:
     """The model (voters,) that the votes are most clearly for; or where they are odd together alone, move most."""
-    one = np.minimum(found.of_history, found.of_pull)
-    models = np.asarray(one.argmin(axis=1)[found.row])
-    for voter in np.flatnonzero((one.min(axis=1)[found.row] > LEVEL) & (found.alone <= DOUBTED)):
-        models[voter] = np.abs(found.history.pulls(int(voter))).argmax()
+    one = np.minimum(evidence.of_history, evidence.of_pull)
+    models = np.asarray(one.argmin(axis=1)[evidence.row])
+    for voter in np.flatnonzero((one.min(axis=1)[evidence.row] > LEVEL) & (evidence.alone <= DOUBTED)):
+        models[voter] = np.abs(evidence.history.pulls(int(voter))).argmax()
     return models
 
 
-def _manner(battles: pl.DataFrame, found: Tested) -> dict[str, Vector]:
+def _manner(battles: pl.DataFrame, evidence: Tested) -> dict[str, Vector]:
     """Values of p, each (voters,), of how the voters voted, as far as that is known."""
-    voters, trusted = found.history.voters, found.alone > DOUBTED
+    voters, trusted = evidence.history.voters, evidence.alone > DOUBTED
     marks = {"p_fast": fast_votes(battles), "p_identity": battles.get_column("asks_identity", default=None)}
     return {
         name: more_often(
-            mark.fill_null(False).to_numpy(), mark.is_not_null().to_numpy(), voters, len(found.names), trusted
+            mark.fill_null(False).to_numpy(), mark.is_not_null().to_numpy(), voters, len(evidence.names), trusted
         )
         for name, mark in marks.items()
         if mark is not None and mark.null_count() < len(mark)
     }
 
 
-def _suspect(found: Tested, voter: int, model: int, told: dict[str, float], group: dict[str, Any]) -> Suspect:
-    own, row = found.sides.filter(pl.col("voter") == voter), found.row[voter]
-    on_model = own.filter(pl.col("model") == model)["won"]
+def _suspect(evidence: Tested, voter: int, model: int, p_values: dict[str, float], group: dict[str, Any]) -> Suspect:
+    voter_sides, row = evidence.sides.filter(pl.col("voter") == voter), evidence.row[voter]
+    on_model = voter_sides.filter(pl.col("model") == model)["won"]
     return Suspect(
-        judge=found.names[voter],
-        model=found.history.cast.models[model],
-        votes=own.height // 2,
+        judge=evidence.names[voter],
+        model=evidence.history.cast.models[model],
+        votes=voter_sides.height // 2,
         for_model=int((on_model == 1).sum()),
         against_model=int((on_model == 0).sum()),
-        pull=float(found.history.pulls(voter)[model]),
-        p_history=float(found.of_history[row, model]),
-        p_pull=float(found.of_pull[row, model]),
-        p_focus=float(found.of_focus[row, model]),
-        p_joint=float(found.of_all[row]),
-        p_fast=told.get("p_fast"),
-        p_identity=told.get("p_identity"),
+        pull=float(evidence.history.pulls(voter)[model]),
+        p_history=float(evidence.of_history[row, model]),
+        p_pull=float(evidence.of_pull[row, model]),
+        p_focus=float(evidence.of_focus[row, model]),
+        p_joint=float(evidence.of_all[row]),
+        p_fast=p_values.get("p_fast"),
+        p_identity=p_values.get("p_identity"),
         group=group.get("group"),
         group_voters=len(group["voters"]) if group else None,
         group_shares=group.get("shares"),
-        p_value=told["p_value"],
+        p_value=p_values["p_value"],
     )
 
 
-def _groups(battles: pl.DataFrame, found: Tested) -> pl.DataFrame:
+def _groups(battles: pl.DataFrame, evidence: Tested) -> pl.DataFrame:
     """Groups by falling evidence: columns group, model, p, shares, voters (list); a voter is in the first one only."""
-    voters, of_focus = found.history.voters, found.of_focus
-    focus = np.where(of_focus.min(axis=1) <= FOCUS, of_focus.argmin(axis=1), -1)[found.row][voters]
+    voters, of_focus = evidence.history.voters, evidence.of_focus
+    focus = np.where(of_focus.min(axis=1) <= FOCUS, of_focus.argmin(axis=1), -1)[evidence.row][voters]
     keyed = battles.with_columns(focus=pl.Series(np.where(voters >= 0, focus, -1)).replace(-1, None))
     if "tstamp" in battles.columns:
         keyed = keyed.with_columns(hour=pl.col("tstamp").dt.truncate("1h"))
     kinds = [name for name in SHARED if name in keyed.columns]
-    models = len(found.history.cast.models)
+    models = len(evidence.history.cast.models)
     tables = [
-        shared(found.sides, keyed[name], models, RIGGED_MIN).select(
+        shared(evidence.sides, keyed[name], models, RIGGED_MIN).select(
             "model",
             "voter",
             p=(pl.col("p") * len(kinds)).clip(upper_bound=1.0),
@@ -289,6 +291,8 @@ def _weighed(battles: pl.DataFrame, name: str) -> pl.DataFrame:
 def _check(name: str, mask: pl.Series | None, votes: pl.DataFrame) -> VoteCheck:
     if mask is None or (len(mask) and mask.null_count() == len(mask)):
         return VoteCheck(check=name, voters=None, votes=None, counted=None, note=f"needs {_NEEDS[name]}")
-    found = votes.filter(mask.fill_null(False))
-    voters = found["judge"].drop_nulls().n_unique() if "judge" in found.columns else None
-    return VoteCheck(check=name, voters=voters, votes=found.height, counted=float(found["counted"].sum()), note="")
+    checked_votes = votes.filter(mask.fill_null(False))
+    voters = checked_votes["judge"].drop_nulls().n_unique() if "judge" in checked_votes.columns else None
+    return VoteCheck(
+        check=name, voters=voters, votes=checked_votes.height, counted=float(checked_votes["counted"].sum()), note=""
+    )
