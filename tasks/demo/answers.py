@@ -47,20 +47,20 @@ _ASSISTANT = pl.element().filter(pl.element().struct.field("role") == "assistant
 def demo_answers(store: Store, seed: int) -> dict[str, dict[str, str]]:
     """Model -> question_id -> answer, for the store's benchmark; the same tables and seed give the same answers."""
     kept = kept_conversations(store).filter(pl.col("image_ids").list.len() > 0)
-    said = kept.select(
+    answers = kept.select(
         "conversation_id", image=pl.col("image_ids").list.first(), texts=pl.col("turns").list.eval(_ASSISTANT)
     )
     about: dict[str, list[str]] = {}
-    for image, texts in said.select("image", "texts").iter_rows():
+    for image, texts in answers.select("image", "texts").iter_rows():
         about.setdefault(image, []).extend(sentence for text in texts for sentence in _sentences(text))
     drawn = store.read("bench", ["conversation_id"])["conversation_id"]
-    shown = dict(
-        said.filter(pl.col("conversation_id").is_in(drawn.implode())).select("conversation_id", "image").rows()
+    image_of = dict(
+        answers.filter(pl.col("conversation_id").is_in(drawn.implode())).select("conversation_id", "image").rows()
     )
     return {
         model.name: {
-            asked: _answer(chance(seed, "answer", model.name, asked), about, image, quality(model))
-            for asked, image in sorted(shown.items())
+            question_id: _answer(chance(seed, "answer", model.name, question_id), about, image, quality(model))
+            for question_id, image in sorted(image_of.items())
         }
         for model in models()
     }
@@ -89,7 +89,7 @@ def write_answers(answers: Mapping[str, Mapping[str, str]], folder: Path) -> Non
     """Write `<model>.jsonl`, as `curate judge answer --models` reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     for model, of_model in answers.items():
-        rows = ({"question_id": asked, "model": model, "text": text} for asked, text in of_model.items())
+        rows = ({"question_id": question_id, "model": model, "text": text} for question_id, text in of_model.items())
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{model}.jsonl").write_text("".join(lines), encoding="utf-8")
 
@@ -122,7 +122,7 @@ def draw_examples(folder: Path, seed: int) -> dict[str, Example]:
     drawn = [name for name, topic in topics().items() if any(family in FAMILIES for family in topic.families)]
     new = not (folder / "presets.json").is_file()
     presets = PresetFolder(folder) if new else None
-    found = {}
+    examples = {}
     for number in range(EXAMPLE_IMAGES):
         topic = drawn[number % len(drawn)]
         family = rng.choice([family for family in topics()[topic].families if family in FAMILIES])
@@ -130,10 +130,10 @@ def draw_examples(folder: Path, seed: int) -> dict[str, Example]:
         if presets:
             presets.add(drawing.image, topic.capitalize())
         with PIL.Image.open(folder / f"{topic}_{number}.jpg") as image:
-            found[served_name(as_served(image))] = Example(topic, dict(drawing.facts))
+            examples[served_name(as_served(image))] = Example(topic, dict(drawing.facts))
     if presets:
         presets.close()
-    return found
+    return examples
 
 
 def demo_models() -> list[Model]:
@@ -156,10 +156,10 @@ class DrawnModel:
 
     def _answer(self, messages: Sequence[ChatMessage]) -> str:
         images = [content for message in messages for _, content in message.images]
-        known = [found for content in images if (found := self._examples.get(_name(content)))]
-        if not known:
+        examples = [example for content in images if (example := self._examples.get(_name(content)))]
+        if not examples:
             return self._rng.choice(_UNKNOWN)
-        return synthetic_answer(self._rng, known[-1].topic, known[-1].facts, "en", quality(self._model))
+        return synthetic_answer(self._rng, examples[-1].topic, examples[-1].facts, "en", quality(self._model))
 
 
 def _name(png: bytes) -> str:

@@ -35,8 +35,8 @@ def generate_arena(
     Only the lines of one day are in memory. Raises BadInput when the folder already has an arena or a size is invalid.
     """
     if min(conversations, battles) < 0 or images_max < 1:
-        given = f"{conversations} conversations, {battles} battles, at most {images_max} images"
-        raise BadInput(f"cannot draw {given}; give 0 or more conversations and battles, and at least 1 image")
+        sizes = f"{conversations} conversations, {battles} battles, at most {images_max} images"
+        raise BadInput(f"cannot draw {sizes}; give 0 or more conversations and battles, and at least 1 image")
     if (folder / "logs").exists() or (folder / "presets").exists():
         state = "an" if (folder / EXPECTED).is_file() else "an unfinished"
         raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
@@ -45,10 +45,10 @@ def generate_arena(
     presets = PresetFolder(folder / "presets")
     pool = image_pool(images, presets, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
     stage = Stage(images, presets, pool, Crowd(total))
-    found = _planted(stage, total, seed) if problems else {}
+    planted = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
-    planned = {day: [*found.get(day, [])] for day in days}
+    planned = {day: [*planted.get(day, [])] for day in days}
     scenes: dict[PlayedScene, int] = {direct_chat: conversations, anonymous_battle: battles}
     for scene, total in scenes.items():
         for day, count in zip(days, _split(total, days), strict=True):
@@ -64,15 +64,15 @@ def generate_arena(
 def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[PlayedScene]]:
     """Day -> scenes of the problems planted on it; each problem gets a random day on which it can happen."""
     rounds = 1 + max(0, int(math.log10(max(1, conversations) / ONE_ROUND)))
-    found: dict[LogDay, list[PlayedScene]] = {}
+    scenes: dict[LogDay, list[PlayedScene]] = {}
     for kind, plant in PLANTERS.items():
         for number in range(rounds):
             rng = chance(seed, kind, number)
             for problem in plant(stage, rng):
                 days = [d for d in log_days() if d.era in problem.eras and (d.has_morrow or not problem.needs_morrow)]
                 day = rng.choices(days, [day.share for day in days])[0]
-                found.setdefault(day, []).append(problem.scene)
-    return found
+                scenes.setdefault(day, []).append(problem.scene)
+    return scenes
 
 
 def _split(total: int, days: Sequence[LogDay]) -> list[int]:

@@ -103,14 +103,14 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, DrawnImage]]:
         views.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)
     for pool in views.values():
         rng.shuffle(pool)
-    made = 0
-    while made < size:
+    number = 0
+    while number < size:
         topic = rng.choices(names, weights)[0]
         family = rng.choice(topics()[topic].families)
         if family in FAMILIES:
-            yield topic, FAMILIES[family](chance(seed, family, made))
+            yield topic, FAMILIES[family](chance(seed, family, number))
         elif views[family]:
             yield topic, views[family].pop()()
         else:
             continue
-        made += 1
+        number += 1

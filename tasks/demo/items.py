@@ -53,8 +53,10 @@ def write_demo_items(folder: Path, count: int, seed: int) -> list[DemoItem]:
     wrong = [_planted(item, number, items) for number, item in enumerate(items)]
     _write_csv(folder / _FILES["items"], map(_row, wrong))
     _write_csv(folder / _FILES["raters"], (row for item in wrong for row in _rated(item, seed)))
-    known = [item for number, item in enumerate(wrong) if number % _KNOWN_EVERY == 0 or number < _WRONG_EVERY]
-    tasks = ({"item": item.item_id, "correct": "no" if item.fault else "yes"} for item in known)
+    qualification_items = [
+        item for number, item in enumerate(wrong) if number % _KNOWN_EVERY == 0 or number < _WRONG_EVERY
+    ]
+    tasks = ({"item": item.item_id, "correct": "no" if item.fault else "yes"} for item in qualification_items)
     _write_csv(folder / _FILES["known"], tasks)
     facts = ({"item_id": item.item_id, "fault": item.fault} for item in wrong if item.fault)
     (folder / _FILES["expected"]).write_text("".join(json.dumps(fact) + "\n" for fact in facts), encoding="utf-8")
@@ -78,8 +80,8 @@ def _item(folder: Path, number: int, seed: int) -> DemoItem:
         names.append(f"{number:03d}-{place}.png")
         drawn.image.convert("RGB").save(folder / names[-1])
         facts.append(drawn.facts)
-    captions = [kind["caption"].format(**shown) for shown in facts]
-    answers = [kind["reference"].format(**shown) for shown in facts]
+    captions = [kind["caption"].format(**words) for words in facts]
+    answers = [kind["reference"].format(**words) for words in facts]
     about_two = drawings == 2
     instruction = f"Answer for both pictures: {kind['instruction']}" if about_two else kind["instruction"]
     right = " ".join(f"Picture {n}: {text}" for n, text in enumerate(answers, 1)) if about_two else answers[0]
@@ -108,12 +110,16 @@ def _row(item: DemoItem) -> dict[str, str]:
 
 def _rated(item: DemoItem, seed: int) -> Iterable[dict[str, str]]:
     """Findings of the raters on an item: careful ones slip at times, one calls everything correct."""
-    own = {"item": item.item_id, "reference_id": text_id(item.reference), "harmful": "no"}
+    shared_cells = {"item": item.item_id, "reference_id": text_id(item.reference), "harmful": "no"}
     for rater, slips in _RATERS.items():
         slip = chance(seed, "rater", rater, item.key).random() < slips
         correct = bool(item.fault) if slip else not item.fault
-        yield own | {"rater": rater, "correct": "yes" if correct else "no", "fault": "" if correct else item.fault}
-    yield own | {"rater": CARELESS_RATER, "correct": "yes", "fault": ""}
+        yield shared_cells | {
+            "rater": rater,
+            "correct": "yes" if correct else "no",
+            "fault": "" if correct else item.fault,
+        }
+    yield shared_cells | {"rater": CARELESS_RATER, "correct": "yes", "fault": ""}
 
 
 def _write_answers(folder: Path, items: Sequence[DemoItem], seed: int) -> None:
@@ -129,8 +135,8 @@ def _write_answers(folder: Path, items: Sequence[DemoItem], seed: int) -> None:
 
 
 def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    found = list(rows)
+    all_rows = list(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, found[0], lineterminator="\n")
+        writer = csv.DictWriter(stream, all_rows[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(all_rows)

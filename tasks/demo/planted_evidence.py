@@ -21,15 +21,15 @@ _CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
 
 def read_facts(expected: Path) -> dict[str, list[PlantedFact]]:
     """Planted facts by kind, in file order. Raises BadInput for a line that is not a JSON object with `kind`."""
-    found: dict[str, list[PlantedFact]] = {}
+    facts_by_kind: dict[str, list[PlantedFact]] = {}
     with expected.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 fact = json.loads(line)
-                found.setdefault(fact["kind"], []).append(fact)
+                facts_by_kind.setdefault(fact["kind"], []).append(fact)
             except (ValueError, KeyError, TypeError):
                 raise BadInput(f"{str(expected)!r}, line {number}: give a JSON object with `kind`") from None
-    return found
+    return facts_by_kind
 
 
 class Evidence:
@@ -43,12 +43,12 @@ class Evidence:
     @cached_property
     def _conversations(self) -> dict[str, list[PlantedFact]]:
         columns = ["conversation_id", "turns", "num_turns", "image_ids", "image_problems", "tstamp"]
-        found: dict[str, list[PlantedFact]] = {}
+        rows_by_conv_id: dict[str, list[PlantedFact]] = {}
         for part in self._store.read_parts("conversations", columns):
             named = part.with_columns(conv_id=pl.col("conversation_id").str.extract(_CONV_ID))
             for row in named.filter(pl.col("conv_id").is_in(self._planted)).sort("tstamp").iter_rows(named=True):
-                found.setdefault(row["conv_id"], []).append(row)
-        return found
+                rows_by_conv_id.setdefault(row["conv_id"], []).append(row)
+        return rows_by_conv_id
 
     def conversations(self, fact: PlantedFact) -> list[PlantedFact]:
         """The conversations with the fact's conv_id, earliest first."""
@@ -86,8 +86,8 @@ class Evidence:
 
     def failure(self, fact: PlantedFact) -> PlantedFact:
         """The prompt of the conversation as one that several people saw fail; empty when it is none."""
-        found = self._store.read("failures").filter(conversation_id=fact["conversation_id"])
-        return found.row(0, named=True) if found.height else {}
+        failures = self._store.read("failures").filter(conversation_id=fact["conversation_id"])
+        return failures.row(0, named=True) if failures.height else {}
 
     @cached_property
     def rejected_lines(self) -> set[LinePlace]:
@@ -119,11 +119,11 @@ class Evidence:
 
     def stored_images(self, fact: PlantedFact) -> list[bytes]:
         """The stored image files of a conversation."""
-        wanted = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
-        found: list[bytes] = []
-        for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
-            found += part.filter(pl.col("image_id").is_in(wanted))["bytes"].to_list()
-        return found
+        image_ids = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
+        contents: list[bytes] = []
+        for part in self._store.read_parts("images", ["image_id", "bytes"]) if image_ids else ():
+            contents += part.filter(pl.col("image_id").is_in(image_ids))["bytes"].to_list()
+        return contents
 
     def count(self, where: pl.Expr) -> int:
         """Number of conversations of the whole store that meet a condition."""
@@ -149,12 +149,12 @@ class Evidence:
 
     @cached_property
     def _places_by_hash(self) -> dict[tuple[str, str], list[LinePlace]]:
-        wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
-        found: dict[tuple[str, str], list[LinePlace]] = {}
-        for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
+        planted_keys = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
+        places: dict[tuple[str, str], list[LinePlace]] = {}
+        for name in sorted({file for file, _ in planted_keys if (self._logs / file).is_file()}):
             with (self._logs / name).open("rb") as lines:
                 for number, line in enumerate(lines, 1):
                     key = (name, hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
-                    if key in wanted:
-                        found.setdefault(key, []).append((name, number))
-        return found
+                    if key in planted_keys:
+                        places.setdefault(key, []).append((name, number))
+        return places

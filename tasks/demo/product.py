@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def _drawn_models(folder: Path, seed: int) -> "dict[str, StreamingModel]":
     from tasks.demo.answers import DrawnModel, demo_models, draw_examples
 
-    known = draw_examples(folder, 0)
-    return {model.name: DrawnModel(model, known, seed) for model in demo_models()}
+    examples = draw_examples(folder, 0)
+    return {model.name: DrawnModel(model, examples, seed) for model in demo_models()}
 
 
 DEMO = Product(commands="flows.demo.command", drawn_models=_drawn_models)

@@ -63,9 +63,11 @@ def report_content(store: Store, tallies: Tallies, more: Iterable[Part] = ()) ->
         *more,
     ]
     order = list(SECTIONS)
-    shown = sorted((each for each in parts if each is not None), key=lambda each: order.index(each.key))
+    sections = sorted(
+        (section for section in parts if section is not None), key=lambda section: order.index(section.key)
+    )
     withheld, reasons = _of_decisions(store, tallies)
-    return Content(gone, head_numbers(tallies, topics, store.height("bench")) | reasons, withheld, shown)
+    return Content(gone, head_numbers(tallies, topics, store.height("bench")) | reasons, withheld, sections)
 
 
 UNRELEASED = ("criteria", "taxonomy")
@@ -135,17 +137,17 @@ def _of_decisions(store: Store, tallies: Tallies) -> tuple[dict[str, int], dict[
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     meanings = reason_texts(policy) if policy else REPEATS
-    rows = [(*each, meanings.get(each[1], "")) for each in gone.reasons()]
+    rows = [(*row, meanings.get(row[1], "")) for row in gone.reasons()]
     if not rows:
         return None
     table = pl.DataFrame(rows, schema=["outcome", "reason", "lines", "means"], orient="row")
-    shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
-    counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in shown.head(BARS_MAX).iter_rows()}
+    removals = table.filter(~pl.col("reason").is_in(list(REPEATS)))
+    counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in removals.head(BARS_MAX).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
     conversations = f"{gone.held_conversations:,} conversations wait for a review"
-    held = f" {gone.held:,} of the dropped lines are held: their {conversations}." if gone.held else ""
+    held_sentence = f" {gone.held:,} of the dropped lines are held: their {conversations}." if gone.held else ""
     repeated = f"{', '.join(REPEATS)}: {repeats:,}"
-    return part("removed", table, bars(counts, "lines", RED), repeats=repeated, held=held)
+    return part("removed", table, bars(counts, "lines", RED), repeats=repeated, held=held_sentence)
 
 
 def redactions_part(store: Store) -> Part | None:
@@ -188,9 +190,9 @@ def _parity(table: pl.DataFrame) -> Part | None:
     ordered = table.sort("item_kind", last, larger, "reason", descending=[False, True, True, False])
     shared = ordered.filter(pl.col("upstream") > 0) if (table["upstream"] > 0).any() else ordered
     names = [f"{reason} ({kind})" for kind, reason in shared.select("item_kind", "reason").iter_rows()]
-    found = ("only_ours", "both", "only_upstream")
-    fractions = shared.select(pl.col(found) / pl.sum_horizontal(found))
-    parts = {name.replace("_", " "): fractions[name].to_list() for name in found}
+    columns = ("only_ours", "both", "only_upstream")
+    fractions = shared.select(pl.col(columns) / pl.sum_horizontal(columns))
+    parts = {name.replace("_", " "): fractions[name].to_list() for name in columns}
     figure = shares(names, parts, "% of what either finds")
     return part("rule_parity", ordered, figure)
 
@@ -208,22 +210,24 @@ def _both(tallies: Tallies, columns: tuple[str, ...], examples: bool = True) -> 
 
     `examples`: rows about the arena's own example images count, too.
     """
-    found = [
-        tallies.of(each, columns, examples).select(*columns, pl.col("conversations").alias(each))
-        for each in COUNTED
-        if tallies.rows[each]
+    frames = [
+        tallies.of(config, columns, examples).select(*columns, pl.col("conversations").alias(config))
+        for config in COUNTED
+        if tallies.rows[config]
     ]
-    if not found:
+    if not frames:
         return pl.DataFrame(schema={columns[0]: pl.String, **dict.fromkeys(COUNTED, pl.Int64)})
-    both = reduce(lambda a, b: a.join(b, on=columns, how="full", coalesce=True, nulls_equal=True), found)
-    counts = {each: pl.col(each).fill_null(0) if each in both.columns else pl.lit(0, pl.Int64) for each in COUNTED}
+    both = reduce(lambda a, b: a.join(b, on=columns, how="full", coalesce=True, nulls_equal=True), frames)
+    counts = {
+        config: pl.col(config).fill_null(0) if config in both.columns else pl.lit(0, pl.Int64) for config in COUNTED
+    }
     return both.select(*columns, **counts)
 
 
 def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None:
-    found = _both(tallies, columns, examples=False).rename({columns[0]: key})
-    table = found.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
-    shares = {f"{each}_share": pl.col(each) / pl.col(each).sum() for each in COUNTED}
+    counts = _both(tallies, columns, examples=False).rename({columns[0]: key})
+    table = counts.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
+    shares = {f"{config}_share": pl.col(config) / pl.col(config).sum() for config in COUNTED}
     return _compared(key, table.with_columns(**shares), tallies) if table.height else None
 
 
@@ -233,41 +237,45 @@ def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) 
     The figure leaves out names whose shares are unknown; the table has them.
     `table` has names, their rows in each configuration (`chat`) and their shares there, 0 to 1 (`chat_share`).
     """
-    name, share = table.columns[0], pl.col(f"{each}_share" for each in COUNTED)
+    name, share = table.columns[0], pl.col(f"{config}_share" for config in COUNTED)
     rounded = table.with_columns(pl.when(share.is_finite()).then(share.round(4)))
     ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
-    known = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
-    shown, filled = known.head(BARS_MAX), [each for each in COUNTED if ordered[each].sum()]
-    series = {each: (100 * shown[f"{each}_share"].fill_null(0.0)).to_list() for each in filled}
-    thin = {each: [place for place, rows in enumerate(shown[each]) if rows < GREY_BAR_ROWS] for each in filled}
-    figure = paired_bars(shown[name].to_list(), series, "% of rows", digits=1, thin=thin)
+    measured = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
+    first_rows, filled = measured.head(BARS_MAX), [config for config in COUNTED if ordered[config].sum()]
+    series = {config: (100 * first_rows[f"{config}_share"].fill_null(0.0)).to_list() for config in filled}
+    thin = {
+        config: [place for place, rows in enumerate(first_rows[config]) if rows < GREY_BAR_ROWS] for config in filled
+    }
+    figure = paired_bars(first_rows[name].to_list(), series, "% of rows", digits=1, thin=thin)
     return part(key, ordered, figure, examples=_examples(tallies), few=GREY_BAR_ROWS, **words)
 
 
 def _examples(tallies: Tallies) -> str:
     """The number of rows that are about the arena's own example images, such as `110 of chat, 0 of battle`."""
-    rows = {each: tallies.of(each, ("day",), examples=False)["conversations"].sum() for each in COUNTED}
-    return ", ".join(f"{tallies.rows[each] - rows[each]:,} of {each}" for each in COUNTED if tallies.rows[each])
+    rows = {config: tallies.of(config, ("day",), examples=False)["conversations"].sum() for config in COUNTED}
+    return ", ".join(
+        f"{tallies.rows[config] - rows[config]:,} of {config}" for config in COUNTED if tallies.rows[config]
+    )
 
 
 def _answers(tallies: Tallies) -> list[Part]:
     """Sections on the length of the models' answers, and on their refusals."""
-    found = {each: tallies.of(each, ANSWERS) for each in COUNTED if tallies.rows[each]}
-    if not any(table["counted"].sum() for table in found.values()):
+    tables = {config: tallies.of(config, ANSWERS) for config in COUNTED if tallies.rows[config]}
+    if not any(table["counted"].sum() for table in tables.values()):
         return []
     lengths = [
-        table.select("model", pl.when(pl.col("counted") > 0).then(pl.col("tokens") / pl.col("counted")).alias(each))
-        for each, table in found.items()
+        table.select("model", pl.when(pl.col("counted") > 0).then(pl.col("tokens") / pl.col("counted")).alias(config))
+        for config, table in tables.items()
     ]
     table = reduce(lambda one, other: one.join(other, on="model", how="full", coalesce=True), lengths)
     table = table.with_columns(pl.col(pl.Float64).round(1)).sort(table.columns[1], "model", descending=[True, False])
-    shown = table.head(BARS_MAX)
-    series = {each: shown[each].fill_null(0.0).to_list() for each in found}
-    parts = [part("answer_lengths", table, paired_bars(shown["model"].to_list(), series, "tokens an answer"))]
-    told = found.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
-    if told.height:
+    first_models = table.head(BARS_MAX)
+    series = {config: first_models[config].fill_null(0.0).to_list() for config in tables}
+    parts = [part("answer_lengths", table, paired_bars(first_models["model"].to_list(), series, "tokens an answer"))]
+    measured = tables.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
+    if measured.height:
         share = (pl.col("refusals") / pl.col("told")).round(4)
-        refused = told.select("model", "refusals", conversations="told", share=share)
+        refused = measured.select("model", "refusals", conversations="told", share=share)
         refused = refused.sort("share", "model", descending=[True, False])
         percent = {model: 100 * share for model, _, _, share in refused.head(BARS_MAX).iter_rows()}
         parts.append(part("refusals", refused, bars(percent, "% of conversations", digits=1)))
@@ -278,14 +286,14 @@ def _tags(tallies: Tallies) -> list[Part]:
     """Sections on categories, their overlap, criteria and taxonomy, if measured."""
     if not any(tallies.rows.values()):
         return []
-    of_tags = {each: tallies.of(each, ALL_TAGS) for each in COUNTED if tallies.rows[each]}
+    of_tags = {config: tallies.of(config, ALL_TAGS) for config in COUNTED if tallies.rows[config]}
     table = overlap(next(iter(of_tags.values())), ALL_TAGS)
     percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
-    categories = {each: tag_counts(tallies.of(each, ALL_TAGS, examples=False), ALL_TAGS) for each in of_tags}
+    categories = {config: tag_counts(tallies.of(config, ALL_TAGS, examples=False), ALL_TAGS) for config in of_tags}
     of_categories = _labels("categories", categories, tallies)
     parts = [of_categories, part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent))]
     met = tallies.of(CHAT, CRITERIA, examples=False)
-    places = {each: taxonomy_counts(tallies.of(each, TAXONOMY, examples=False)) for each in of_tags}
+    places = {config: taxonomy_counts(tallies.of(config, TAXONOMY, examples=False)) for config in of_tags}
     criteria = tag_counts(met, CRITERIA) if met.height else []
     if any(row.known for row in criteria):
         parts.append(_labels("criteria", {CHAT: criteria}, tallies))
@@ -296,8 +304,10 @@ def _tags(tallies: Tallies) -> list[Part]:
 
 def _known(places: Mapping[str, Sequence[TagCount]]) -> str:
     """The share of prompts whose place is known, for each part of the taxonomy and each configuration."""
-    shares = {(row.tag.partition(":")[0], each): f"{row.known:.0%}" for each, rows in places.items() for row in rows}
-    return ", ".join(f"{name.replace('_', ' ')} {share} of {each}" for (name, each), share in shares.items())
+    shares = {
+        (row.tag.partition(":")[0], config): f"{row.known:.0%}" for config, rows in places.items() for row in rows
+    }
+    return ", ".join(f"{name.replace('_', ' ')} {share} of {config}" for (name, config), share in shares.items())
 
 
 def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies, **words: object) -> Part:
@@ -305,13 +315,15 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies
 
     A share is of the rows of which it is known.
     """
-    found = [(row.tag, each, row.items, row.not_told, row.share) for each, rows in counts.items() for row in rows]
-    long = pl.DataFrame(found, ["label", "config", "items", "unknown", "share"], orient="row", strict=False)
+    label_rows = [
+        (row.tag, config, row.items, row.not_told, row.share) for config, rows in counts.items() for row in rows
+    ]
+    long = pl.DataFrame(label_rows, ["label", "config", "items", "unknown", "share"], orient="row", strict=False)
     labels = long.select("label").unique(maintain_order=True)
-    for each in COUNTED:
-        columns = {each: "items", f"{each}_unknown": "unknown", f"{each}_share": "share"}
-        of = long.filter(config=each).select("label", **columns)
-        labels = labels.join(of, on="label", how="left", maintain_order="left")
+    for config in COUNTED:
+        columns = {config: "items", f"{config}_unknown": "unknown", f"{config}_share": "share"}
+        config_labels = long.filter(config=config).select("label", **columns)
+        labels = labels.join(config_labels, on="label", how="left", maintain_order="left")
     return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), tallies, **words)
 
 
@@ -345,7 +357,7 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     if tree.is_empty():
         return None
     inside = counts.filter(pl.col("topic") >= 0)
-    names, shown = dict(inside.select("topic", "name").iter_rows()), _names_on_figures(inside)
+    names, figure_names = dict(inside.select("topic", "name").iter_rows()), _names_on_figures(inside)
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
     distance = pl.col("distance").cast(pl.Float64).round(4)
     table = tree.with_columns(distance, left_name=left, right_name=right)
@@ -354,4 +366,6 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
     place = {node: number for number, node in enumerate(nodes)}
     rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
-    return part("topic_tree", table, merges(rows, [f"{topic} {shown.get(topic, '')}" for topic in topics], _LEAVES_MAX))
+    return part(
+        "topic_tree", table, merges(rows, [f"{topic} {figure_names.get(topic, '')}" for topic in topics], _LEAVES_MAX)
+    )

@@ -49,7 +49,7 @@ class ReleasedExamples:
         images = StoredImages(self._store, "images", "redacted_images")
         parts = list[Part]()
         for column, (key, title) in EXAMPLES_OF.items():
-            rows = {name: row for (of, name), row in sorted(self._first.items()) if of == column}
+            rows = {name: row for (classified, name), row in sorted(self._first.items()) if classified == column}
             if not rows:
                 continue
             cases = [

@@ -76,7 +76,12 @@ def paired_bars(
         axes = panel(figure, left, COLUMN_WIDTH - left - wide + 3 * EDGE, EDGE + HEAD, BELOW)
         colours = [GREY if row in (thin or {}).get(name, ()) else BLUE for row in range(len(names))]
         draw_bars(
-            axes, values, colours, wide - 3 * EDGE, digits, max(max(each, default=0.0) for each in series.values())
+            axes,
+            values,
+            colours,
+            wide - 3 * EDGE,
+            digits,
+            max(max(row_values, default=0.0) for row_values in series.values()),
         )
         name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
         axes.set_title(name, loc="left", fontsize=TEXT_POINTS)
@@ -113,8 +118,8 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
     numbers = np.array([rating, low, high], np.float64)
     figure = new_figure(rows_height(len(models)))
     axes = panel(figure, EDGE + width_beside(labels), 2 * EDGE, EDGE, BELOW)
-    known = numbers[np.isfinite(numbers)]
-    least, most = (known.min(), known.max()) if len(known) else (0.0, 1.0)
+    finite = numbers[np.isfinite(numbers)]
+    least, most = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
     spare = 0.04 * (most - least) or 0.5
     axes.set_xlim(least - spare, most + spare)
     axes.xaxis.grid(True)
@@ -123,8 +128,8 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
     start, end = np.where(open_below, least - spare, start), np.where(open_above, most + spare, end)
     drawn = np.isfinite(start) & np.isfinite(end)
     axes.hlines(row[drawn], start[drawn], end[drawn], LIGHT_BLUE, linewidth=5)
-    for marker, at, shown in (("<", start, open_below), (">", end, open_above)):
-        axes.plot(at[shown], row[shown], marker, color=LIGHT_BLUE, markersize=9, clip_on=False)
+    for marker, at, is_open in (("<", start, open_below), (">", end, open_above)):
+        axes.plot(at[is_open], row[is_open], marker, color=LIGHT_BLUE, markersize=9, clip_on=False)
     axes.plot(point, row, "o", color=BLUE, markersize=5.5)
     name_rows(axes, labels, unit)
     return figure
@@ -168,8 +173,8 @@ def topic_map(
     outside = topic < 0
     axes.plot(x[outside], y[outside], "o", color=GREY, markersize=2.2, markeredgewidth=0)
     for number, colour in enumerate(_TOPIC_COLOURS):
-        shown = ~outside & (topic % len(_TOPIC_COLOURS) == number)
-        axes.plot(x[shown], y[shown], "o", color=colour, markersize=3.2, markeredgewidth=0)
+        of_colour = ~outside & (topic % len(_TOPIC_COLOURS) == number)
+        axes.plot(x[of_colour], y[of_colour], "o", color=colour, markersize=3.2, markeredgewidth=0)
     axes.margins(0.08, 0.08)
     axes.autoscale_view()
     taken: list[tuple[float, float, float]] = []
@@ -238,9 +243,9 @@ def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float
     figure = new_figure(_SUN)
     axes = panel(figure, 0, 0, 0, 0)
     places = {name: place for place, name in enumerate(inside)}
-    outer = [(name, part, n) for name in inside for (of, part), n in counts.items() if of == name]
-    rest = {name: total - sum(n for of, _, n in outer if of == name) for name, total in inside.items()}
-    outer = [each for name in inside for each in [*(o for o in outer if o[0] == name), (name, "", rest[name])]]
+    outer = [(name, part, n) for name in inside for (owner, part), n in counts.items() if owner == name]
+    remainders = {name: total - sum(n for owner, _, n in outer if owner == name) for name, total in inside.items()}
+    outer = [wedge for name in inside for wedge in [*(o for o in outer if o[0] == name), (name, "", remainders[name])]]
     colours = [_TOPIC_COLOURS[2 * places[name] % len(_TOPIC_COLOURS)] for name in inside]
     pale = [_TOPIC_COLOURS[(2 * places[name] + 1) % len(_TOPIC_COLOURS)] for name, _, _ in outer]
     first = [colour if n >= thin else GREY for colour, n in zip(colours, inside.values(), strict=True)]
@@ -367,7 +372,7 @@ def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: i
 
 def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:
     """Shade of each cell, 0 (light) to 1 (dark): by value, or with `low_is_dark` from 0.5 (lowest) to 0 (highest)."""
-    known = values[np.isfinite(values)]
-    span = np.ptp(known) if len(known) else 0.0
-    share = (values - known.min()) / span if span else np.where(np.isfinite(values), 0.0, np.nan)
+    finite = values[np.isfinite(values)]
+    span = np.ptp(finite) if len(finite) else 0.0
+    share = (values - finite.min()) / span if span else np.where(np.isfinite(values), 0.0, np.nan)
     return np.asarray(0.5 * (1 - share) if low_is_dark else share)

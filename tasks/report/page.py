@@ -89,10 +89,10 @@ class Drawn:
     def pdf(self) -> tuple[bytes, bool]:
         """(the figure for print with its fonts inside, whether a character is a box because no font here has it)."""
         written = io.BytesIO()
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.filterwarnings("always", _MISSING)
             self.figure.savefig(written, format="pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
-        return written.getvalue(), any(re.match(_MISSING, str(each.message)) for each in told)
+        return written.getvalue(), any(re.match(_MISSING, str(warning.message)) for warning in caught)
 
 
 def drawn_late(draw: Callable[P, Figure]) -> Callable[P, Drawn]:
@@ -254,12 +254,12 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("figures", "tables") if content.parts else ():
         (folder / name).mkdir(exist_ok=True)
-    for each in content.parts:
-        (folder / "figures" / f"{each.key}.svg").write_text(each.figure.svg, encoding="utf-8")
-        _write_table(each, folder / "tables")
-    sections = [_shown(each) for each in content.parts]
-    shown = {"funnel": content.funnel, "numbers": content.numbers, "withheld": content.withheld}
-    (folder / "index.html").write_text(report_page(sections, **shown, **about), encoding="utf-8")
+    for section in content.parts:
+        (folder / "figures" / f"{section.key}.svg").write_text(section.figure.svg, encoding="utf-8")
+        _write_table(section, folder / "tables")
+    sections = [_shown(section) for section in content.parts]
+    page_values = {"funnel": content.funnel, "numbers": content.numbers, "withheld": content.withheld}
+    (folder / "index.html").write_text(report_page(sections, **page_values, **about), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def decisive_figures(
     sections: Sequence[ShownPart], funnel: Funnel, numbers: Mapping[str, int], embedded: Sequence[str]
 ) -> list[Decisive]:
     """The ten figures of the start, from what the page shows below: `curate verify` makes them again from there."""
-    tables = {each.key: _rows_by_name(each) for each in sections}
+    tables = {section.key: _rows_by_name(section) for section in sections}
 
     def figure(question: str, key: str, value: str, about: str, missing: str) -> Decisive:
         """A figure that rests on a section; without a value it says what is `missing`."""
@@ -363,8 +363,8 @@ def report_page(sections: Sequence[ShownPart], **shown: Any) -> str:
     """index.html. `shown` has what `Content` has beside its parts, and what `write_report` takes."""
     figures = decisive_figures(sections, shown["funnel"], shown["numbers"], shown["embedded"])
     groups: dict[str, list[ShownPart]] = {}
-    for each in sections:
-        groups.setdefault(SECTIONS[each.key]["group"], []).append(each)
+    for section in sections:
+        groups.setdefault(SECTIONS[section.key]["group"], []).append(section)
     here = Path(__file__).parent
     return one_file(here / "page.html", {}, [here / "report.css"], groups=groups, figures=figures, **shown)
 
@@ -385,12 +385,12 @@ def write_figures(folder: Path, parts: Sequence[Part]) -> list[str]:
     PDFs are in no release: what one holds beside its picture cannot be checked.
     """
     boxes = []
-    for each in parts:
-        printed, has_boxes = each.figure.pdf()
-        (folder / f"{each.key}.svg").write_text(each.figure.svg, encoding="utf-8")
-        (folder / f"{each.key}.pdf").write_bytes(printed)
-        _write_table(each, folder)
-        boxes += [each.key] * has_boxes
+    for section in parts:
+        printed, has_boxes = section.figure.pdf()
+        (folder / f"{section.key}.svg").write_text(section.figure.svg, encoding="utf-8")
+        (folder / f"{section.key}.pdf").write_bytes(printed)
+        _write_table(section, folder)
+        boxes += [section.key] * has_boxes
     return boxes
 
 

@@ -158,8 +158,8 @@ def _elements(stream: io.BufferedReader, between: re.Pattern[str]) -> Iterator[b
         if place == len(text):
             return
         if stop is None:
-            found = next_element.search(text, place)
-            stop = found.start() if found else len(text)
+            next_match = next_element.search(text, place)
+            stop = next_match.start() if next_match else len(text)
         yield text[place:stop].encode("utf-8", "surrogateescape")
         place = stop
 
@@ -189,10 +189,10 @@ def _rows_of(content: bytes) -> list[dict[str, Any]] | None:
             return [dict(zip(map(str, names), row, strict=False)) for row in rows if isinstance(row, list)]
         case {"schema": {"fields": [*_]}, "data": [*rows]}:
             return rows
-        case dict() if all(isinstance(each, dict) for each in table.values()):
+        case dict() if all(isinstance(inner, dict) for inner in table.values()):
             if all(map(str.isdigit, table)):
                 return list(table.values())
             first, *others = table.values()
-            if all(each.keys() == first.keys() for each in others):
+            if all(inner.keys() == first.keys() for inner in others):
                 return [{name: column[label] for name, column in table.items()} for label in first]
     return None

@@ -95,9 +95,9 @@ def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], worke
 def _first_done(running: list[Future[Result]]) -> list[Result]:
     """Wait for the first; removes all that are done, and gives their results in order."""
     done = wait(running, return_when=FIRST_COMPLETED).done
-    ended = [each for each in running if each in done]
-    running[:] = [each for each in running if each not in done]
-    return [each.result() for each in ended]
+    ended = [future for future in running if future in done]
+    running[:] = [future for future in running if future not in done]
+    return [future.result() for future in ended]
 
 
 class ShardRunner(Protocol):
@@ -225,8 +225,12 @@ def _onnx_on_card() -> bool:
 
     if _ON_CARD not in onnxruntime.get_available_providers():
         return False
-    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("given", "made"))
-    graph = helper.make_graph([helper.make_node("Identity", ["given"], ["made"])], "probe", [given], [made])
+    graph_input, graph_output = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("given", "made")
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["given"], ["made"])], "probe", [graph_input], [graph_output]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[_ON_CARD, _ON_CPU])
     return bool(session.get_providers()[0] == _ON_CARD)

@@ -95,8 +95,8 @@ def progress(what: str, total: int) -> Iterator[Advance]:
                 for watch in WATCHERS:
                     watch(what, done, total)
                 if not terminal:
-                    left = f", {_time((total - done) / per_second)} left" if 0 < done < total else ""
-                    tell(f"  {what}: {done:,} of {total:,}{rate and ', '}{rate}{left}")
+                    time_left = f", {_time((total - done) / per_second)} left" if 0 < done < total else ""
+                    tell(f"  {what}: {done:,} of {total:,}{rate and ', '}{rate}{time_left}")
 
         yield advance
 
@@ -128,7 +128,7 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
 
 def _costing(use: Mapping[str, Use]) -> set[str]:
     """Services whose use costs something, by the price file."""
-    return {service for service, each in use.items() if each.usd + each.usd_unconfirmed}
+    return {service for service, service_use in use.items() if service_use.usd + service_use.usd_unconfirmed}
 
 
 @dataclass
@@ -146,7 +146,9 @@ class Measured:
 
 def report(stage: str, done: Measured, counts: Mapping[str, int] | None = None) -> StageReport:
     """The stage report of a measuring step; failures that follow from others stand last."""
-    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
+    ordered = sorted(
+        done.failures.items(), key=lambda failure: (failure[0][0], LATER_CAUSES.get(failure[0][1], 0), failure[0][1])
+    )
     failures = {f"{signal}: {reason}": count for (signal, reason), count in ordered}
     calls = dict(sorted(done.calls.items()))
     return StageReport(stage=stage, counts=dict(counts or {}), model_calls=calls, failures=failures)

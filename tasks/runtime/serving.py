@@ -26,17 +26,17 @@ def is_from_elsewhere(
     word counts beside its Origin. Forms of pages that tell nobody their address come with the Origin `null`; then the
     browser's word must be there.
     """
-    given: dict[str, list[str]] = {}
+    header_values: dict[str, list[str]] = {}
     for name, value in headers:
-        given.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    hosts, origins = given.get("host", []), given.get("origin", [])
+        header_values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    hosts, origins = header_values.get("host", []), header_values.get("origin", [])
     if len(hosts) != 1 or len(origins) > 1 or not known(hosts[0]):
         return True
-    site = given.get("sec-fetch-site", ["same-origin"])[-1]
-    followed = site == "none" or given.get("sec-fetch-mode", [""])[-1] == "navigate"
+    site = header_values.get("sec-fetch-site", ["same-origin"])[-1]
+    followed = site == "none" or header_values.get("sec-fetch-mode", [""])[-1] == "navigate"
     if site != "same-origin" and not (followed and method in ("GET", "HEAD")):
         return True
-    if origins == ["null"] and "sec-fetch-site" in given:
+    if origins == ["null"] and "sec-fetch-site" in header_values:
         return False
     return bool(origins) and not (_netloc(origins[0]) == hosts[0] or (proxied and site == "same-origin"))
 
@@ -66,8 +66,8 @@ class Bounded:
             return
         most, got, whole = self._bytes_max(scope["path"]), 0, False
         began = asyncio.get_running_loop().time()
-        told = dict(scope["headers"]).get(b"content-length", b"0")
-        if not told.isdigit() or int(told) > most:
+        content_length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not content_length.isdigit() or int(content_length) > most:
             await _refuse(send, 413)
             return
 
@@ -75,8 +75,8 @@ class Bounded:
             nonlocal got, whole
             if whole:  # what comes now is that the visitor went away
                 return await receive()
-            left = began + BODY_SECONDS + got / BODY_BYTES_A_SECOND - asyncio.get_running_loop().time()
-            message = await asyncio.wait_for(receive(), max(0.0, left))
+            seconds_left = began + BODY_SECONDS + got / BODY_BYTES_A_SECOND - asyncio.get_running_loop().time()
+            message = await asyncio.wait_for(receive(), max(0.0, seconds_left))
             got += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if got > most:

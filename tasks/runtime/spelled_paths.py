@@ -14,12 +14,12 @@ def folded(name: str) -> str:
 
 def by_folded(names: Iterable[str]) -> dict[str, str]:
     """Folded name -> the name, of those that no second name equals."""
-    found, twice = dict[str, str](), set[str]()
+    names_by_key, twice = dict[str, str](), set[str]()
     for name in names:
         key = folded(name)
-        if found.setdefault(key, name) != name:
+        if names_by_key.setdefault(key, name) != name:
             twice.add(key)
-    return {key: name for key, name in found.items() if key not in twice}
+    return {key: name for key, name in names_by_key.items() if key not in twice}
 
 
 def as_on_disk(folder: Path, path: str) -> Path:
@@ -50,4 +50,4 @@ def _names_in(folder: Path) -> Mapping[str, str]:
 @lru_cache(maxsize=64)
 def _listed(folder: Path, modified_ns: int) -> Mapping[str, str]:
     """A folder is listed again when it has changed."""
-    return by_folded(each.name for each in folder.iterdir())
+    return by_folded(path.name for path in folder.iterdir())

@@ -98,7 +98,7 @@ def read_models_list(path: Path, row: type[AnyRow], page: str, hints: Mapping[st
     if not isinstance(entries, list) or not entries or len(content) > 1:
         raise BadInput(f"{where}: give the list `models` and nothing beside it; see {page}")
     others = (ArenaModel.model_fields.keys() | AskedModel.model_fields.keys()) - row.model_fields.keys()
-    for entry in (each for each in entries if isinstance(each, dict)):
+    for entry in (mapping for mapping in entries if isinstance(mapping, dict)):
         for key in others & entry.keys():
             del entry[key]
     models = [checked_entry(entry, row, f"{where}, entry {number}", hints) for number, entry in enumerate(entries, 1)]
@@ -126,8 +126,8 @@ def checked_entry(entry: Any, row: type[AnyRow], where: str, hints: Mapping[str,
         problem = error.errors(include_input=False)[0]
         name = ".".join(map(str, problem["loc"][:1])) or "the entry"
         of_form = name in hints and problem["type"] == "string_pattern_mismatch"  # the hint says it, in words
-        said = "cannot be used" if of_form else problem_in_words(problem)
-        raise BadInput(f"{where}: {name}: {said}{hints.get(name, '')}") from None
+        reason = "cannot be used" if of_form else problem_in_words(problem)
+        raise BadInput(f"{where}: {name}: {reason}{hints.get(name, '')}") from None
 
 
 def read_row(path: Path, row: type[AnyRow], what: str, more: str = "") -> AnyRow:

@@ -254,8 +254,8 @@ def _originals(rng: Random) -> Iterator[Draw]:
     yield later(drawings.discs, rng)
 
 
-def _changed(shown: Photograph | Draw, change: PictureChange) -> PIL.Image.Image:
-    return change(view(shown).image if isinstance(shown, Photograph) else shown())
+def _changed(picture: Photograph | Draw, change: PictureChange) -> PIL.Image.Image:
+    return change(view(picture).image if isinstance(picture, Photograph) else picture())
 
 
 def _cropped(image: PIL.Image.Image) -> PIL.Image.Image:

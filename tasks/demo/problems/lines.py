@@ -152,8 +152,8 @@ def _names_shown(kind: str, spelling: str, stage: Stage, rng: Random, moment: Mo
     """A battle with shown model names, or an anonymous one that was logged after the names were revealed."""
     talks = _pair(stage, rng, moment)
     form = _SPELLINGS[spelling]
-    shown = [form.format(side=side, name=talk.model.name) for side, talk in zip("AB", talks, strict=True)]
-    return stage.battle(rng, moment, talks, _vote_fact(kind, talks, spelling=spelling), shown=shown)
+    names = [form.format(side=side, name=talk.model.name) for side, talk in zip("AB", talks, strict=True)]
+    return stage.battle(rng, moment, talks, _vote_fact(kind, talks, spelling=spelling), shown=names)
 
 
 def _against_itself(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:

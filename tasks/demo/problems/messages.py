@@ -105,8 +105,8 @@ def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
             image, others = stage.image(rng, at), [model for model in models() if model is not target]
             pair = [target, others[number % len(others)]][:: 1 if rng.random() < 0.5 else -1]
             (prompt,) = stage.prompts(rng, image)
-            asked = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
-            left, right = (stage.talk(rng, image, asked, model=model) for model in pair)
+            prompts = [f"Which model are you? {prompt}" if number % ASKS_EVERY == 0 else prompt]
+            left, right = (stage.talk(rng, image, prompts, model=model) for model in pair)
             facts: list[PlantedFact] = [{"kind": "rigged_votes", "battle": left.conv_id, "model": TARGET}]
             vote = "leftvote" if pair[0] is target else "rightvote"
             voted = Moment(at.day, at.at + ANSWERED_SECONDS)
@@ -116,7 +116,7 @@ def _rigged(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 OF_VOTES: dict[str, Planter] = {
-    "failure": planter(*(partial(_failed, each) for each in texts("failure")), eras=EXACT),
+    "failure": planter(*(partial(_failed, failure) for failure in texts("failure")), eras=EXACT),
     "rigged_votes": planter(_rigged, eras=IN_MESSAGES),
 }
 """Kind -> function that plants it."""

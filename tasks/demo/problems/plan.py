@@ -42,8 +42,8 @@ def planter(*scenes: PlayedScene, eras: frozenset[Era] = ALL_ERAS, needs_morrow:
 
 def texts(kind: str) -> list[dict[str, Any]]:
     """The texts of a kind, from `words/problem_texts.yaml`."""
-    found: list[dict[str, Any]] = load("problem_texts")[kind]
-    return found
+    kind_texts: list[dict[str, Any]] = load("problem_texts")[kind]
+    return kind_texts
 
 
 def later(draw: Callable[..., DrawnImage], rng: Random, *given: Any) -> Draw:
