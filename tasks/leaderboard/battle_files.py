@@ -385,13 +385,13 @@ def _json(path: Path, columns: Set[str]) -> pl.DataFrame:
         hint = "write one object a line, or an array of objects"
         _leave_out(path, f"row {broken[0]} is not a JSON object", len(broken), row_count, hint)
     names = dict.fromkeys(name for row in rows_by_number.values() for name in row)
-    wanted_names = [name for name in names if name in columns]
-    if not wanted_names:
+    kept_names = [name for name in names if name in columns]
+    if not kept_names:
         return _no_rows(names)
     cells = {
-        number: {name: unwrapped(row.get(name)) for name in wanted_names} for number, row in rows_by_number.items()
+        number: {name: unwrapped(row.get(name)) for name in kept_names} for number, row in rows_by_number.items()
     }
-    for name in wanted_names:
+    for name in kept_names:
         kinds = {number: _kind_of_cell(row[name]) for number, row in cells.items() if row[name] is not None}
         if len(set(kinds.values())) < 2:
             continue
