@@ -99,6 +99,7 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, DrawnImage]]:
     # every whole photograph and every tile
     views: dict[str, list[partial[DrawnImage]]] = {}
     for photograph in photographs("scenes"):
+        # A cut is one tile of the photograph, or the whole of it.
         cuts = [(n, column, row) for n in {1, photograph.tiles} for row in range(n) for column in range(n)]
         views.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)
     for pool in views.values():

@@ -38,6 +38,7 @@ class Evidence:
     def __init__(self, store: Store, facts: Iterable[PlantedFact], logs: Path) -> None:
         self._store, self._logs = store, logs
         self._facts = list(facts)
+        # An id is one conversation or battle that a fact names.
         self._planted = {fact[key] for fact in self._facts for key in ("conversation_id", "battle") if key in fact}
 
     @cached_property

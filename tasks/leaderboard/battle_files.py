@@ -285,6 +285,7 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a table or a folder of Parquet files")
     parts = [file for file in files if (file.parent / "parts.json").is_file()]
+    # A folder is a store of which a part of a table is among the files.
     if stores := [parent.parent for part in parts for parent in part.parents if parent.name == "tables"]:
         store = min(stores, key=lambda folder: len(folder.parts))
         raise BadInput(f"{str(path)!r} holds tables of a store; `curate rate --store {store}` rates its battles")
@@ -307,6 +308,7 @@ def _opened(table: pl.DataFrame) -> pl.DataFrame:
     """
     if not isinstance(table.schema.get("conversation_a"), pl.List):
         return table
+    # Of one conversation, the text of its first message, which stands for the prompt.
     opening = pl.col("conversation_a").list.first().struct.field("content").cast(pl.String, strict=False)
     turns, models = [table.schema.get(name) for name in _CONVERSATIONS], _chosen(table, COLUMN_NAMES["battle"])
     if all(map(_is_told, turns)) and {"model_a", "model_b"} <= {*models}:
@@ -388,9 +390,7 @@ def _json(path: Path, columns: Set[str]) -> pl.DataFrame:
     kept_names = [name for name in names if name in columns]
     if not kept_names:
         return _no_rows(names)
-    cells = {
-        number: {name: unwrapped(row.get(name)) for name in kept_names} for number, row in rows_by_number.items()
-    }
+    cells = {number: {name: unwrapped(row.get(name)) for name in kept_names} for number, row in rows_by_number.items()}
     for name in kept_names:
         kinds = {number: _kind_of_cell(row[name]) for number, row in cells.items() if row[name] is not None}
         if len(set(kinds.values())) < 2:
@@ -446,6 +446,7 @@ def sorted_words(text: pl.Expr) -> pl.Expr:
 
     Texts that differ in order, case, numbers and punctuation alone are equal.
     """
+    # Of one text, its different words in order, without case, numbers and punctuation.
     words = text.str.to_lowercase().str.extract_all(r"\p{L}+").list.unique().list.sort()
     return pl.when(words.list.len() >= WORDS_MIN).then(words.list.join(" ").hash())
 

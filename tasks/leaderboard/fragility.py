@@ -80,6 +80,7 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> f
     """
     named = battles[_IDS].is_in(row.needed_ids)
     winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
+    # A row is one vote of the board after the change: without the named votes, or with these turned round.
     changed_battles = (
         battles.filter(~named)
         if row.change == "removed"

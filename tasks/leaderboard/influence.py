@@ -49,6 +49,7 @@ class Ballots:
         if votes.cluster is not None:
             table = table.with_columns(cluster=pl.Series(votes.cluster))
         keys = [name for name in (*_KIND, "cluster") if name in table.columns]
+        # A row is one kind of votes, or one kind in one cluster, with the places of its votes.
         rows = table.group_by(keys, maintain_order=True).agg("vote").sort(keys).with_row_index("row")
         times = rows["vote"].list.len().cast(pl.Float64).to_numpy()
         arrays: dict[str, Any] = {name: rows[name].to_numpy() for name in keys}

@@ -37,6 +37,7 @@ def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
     ]
     weight = pl.col("weight")
     decisive = weight.filter(pl.col("won") | pl.col("lost")).sum()
+    # A row is one model against one opponent; each pair has two, one for either order.
     counted = (
         pl.concat(sides)
         .group_by("model", "opponent")
@@ -155,6 +156,7 @@ def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
     at_least = (1 + np.where(for_second, lost + won, won)) / (1 + lost + won)
     tests = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
     tested = tests.drop_nulls("judge").filter(pl.len().over("judge") >= RECORD_VOTES_MIN)
+    # A row is one voter, with the evidence of the first votes at the vote where it is strongest.
     evidence = (
         tested.group_by("judge", maintain_order=True)
         .head(VOTES_MAX)

@@ -110,6 +110,7 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
     question_ids = rated.select("question_id")
     topics = pl.concat(store.batches(_TOPICS, rated=question_ids))
     topic = question_ids.join(topics, on="question_id", how="left", maintain_order="left")["topic"]
+    # A row is one topic, and how many prompts of the benchmark it has.
     seats = dict(store.read("bench", ["topic"]).group_by("topic").len().sort("topic").iter_rows())
     return bench_agreement(votes(rated), topic.fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 

@@ -112,6 +112,7 @@ def styleable(battles: pl.DataFrame, *, unknown_as_mean: bool = False) -> pl.Dat
     Where most battles lack a `PARTIAL` covariate, its columns are left out, and the battles stay. `unknown_as_mean` is
     `RatingMethod.unknown_style_as_mean`: then battles that lack such a covariate stay, and so do its columns.
     """
+    # A column is one covariate on one side, of those that are counted in every language.
     whole = [f"{name}_{side}" for name in measured_covariates(battles) if name not in PARTIAL for side in "ab"]
     measured = battles.drop_nulls(whole) if whole else battles
     if unknown_as_mean:

@@ -160,6 +160,7 @@ def votes(battles: pl.DataFrame, cluster: str | None = None) -> Votes:
     """
     models = sorted({*battles["model_a"].unique(), *battles["model_b"].unique()})
     names = pl.Enum(models)
+    # A row is one vote: the number of the model on one side.
     left, right = (battles[side].cast(names).to_physical().to_numpy().astype(np.int64) for side in _SIDES)
     swapped = left > right
     met, pair = _renumbered(np.minimum(left, right) * len(models) + np.maximum(left, right))

@@ -118,6 +118,7 @@ def drop_counts(decisions: Iterable[pl.DataFrame]) -> DropCounts:
     for rows in decisions:
         of_conversations = rows.filter(item_kind="conversation")
         conversations += of_conversations.height
+        # A row is one reason, and how many conversations of these rows it drops or holds.
         counts.update(dict(of_conversations["reasons"].explode().drop_nulls().value_counts().iter_rows()))
         policy_hash = policy_hash or (rows["policy_hash"][0] if rows.height else "")
     return DropCounts(policy_hash=policy_hash, conversations=conversations, by_reason=dict(sorted(counts.items())))

@@ -171,6 +171,7 @@ def _repeat(decision: Account, twin: Account | None) -> str:
 def _reason(items: StoredItems, item: str, reason: str) -> str:
     """The reason, with every part of the conversation on which one of its rules fires."""
     rules = [rule for rule in items.policy.rules if rule.reason == reason and rule.over is not Over.BATTLE]
+    # A sentence is about one part on which one rule fires; none of a conversation that is not stored any more.
     sentences = [
         _said(rule, where, value)
         for rule in (rules if item in items.conversations else [])

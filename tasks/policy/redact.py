@@ -173,6 +173,7 @@ def redacted(
     A value found in one of them is replaced in all, by the same placeholder.
     """
     covered_images = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
+    # A value is one that was found in an image of any of the rows: the others may repeat it.
     values = {
         value: kind for row_images in covered_images for image in row_images for value, kind in image.values.items()
     }

@@ -64,6 +64,7 @@ def redact_store(store: Store, hits: pl.DataFrame, policy: Policy, signals: Sign
         redacted([row_of[i] for i in group if i in row_of], policy_findings, images, policy_hash(policy))
         for group in together
     )
+    # A form is one conversation; those that only stand beside another one and hold nothing of it are not stored.
     redacted_forms = [
         form for forms in forms_by_group for form in forms if form.redactions or form.conversation_id in ids_to_redact
     ]
@@ -226,6 +227,7 @@ def repeated_words(
     for battle_id, a, b, words in written.iter_rows():
         stored_sides = [turns_and_images[side] for side in (a, b) if side in turns_and_images]
         turns = [turn for turns, _ in stored_sides for turn in turns]
+        # A value is one that was found in an image of either side: the voter may repeat it.
         values = {
             v: kind
             for _, ids in stored_sides

@@ -329,6 +329,7 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies
 
 def topic_counts(store: Store) -> pl.DataFrame:
     """topic, name and number of documents."""
+    # A row is one topic.
     return store.read("topics", ["topic", "name"]).group_by("topic", "name").agg(documents=pl.len()).sort("topic")
 
 

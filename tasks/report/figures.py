@@ -243,6 +243,7 @@ def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float
     figure = new_figure(_SUN)
     axes = panel(figure, 0, 0, 0, 0)
     places = {name: place for place, name in enumerate(inside)}
+    # A wedge is one part of one name; the names are in the order of the inner ring.
     outer = [(name, part, n) for name in inside for (owner, part), n in counts.items() if owner == name]
     remainders = {name: total - sum(n for owner, _, n in outer if owner == name) for name, total in inside.items()}
     outer = [wedge for name in inside for wedge in [*(o for o in outer if o[0] == name), (name, "", remainders[name])]]

@@ -232,6 +232,7 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
     wins, chance = (pl.col("won") == 1).mean(), pl.col("chance").mean()
     # that all of n voters are rigging is not known better than to a half of one in n + 1 (Jeffreys 1946)
     most = 1 - 0.5 / (pl.col("voter").n_unique() + 1)
+    # A row is one key and one model, on which several voters have enough votes together.
     groups = (
         of_key.group_by("key", "model")
         .agg(

@@ -79,6 +79,7 @@ def tested(battles: pl.DataFrame) -> Tested:
     of them would vouch for each other.
     """
     names, cast = sorted(battles["judge"].drop_nulls().unique()), votes(battles)
+    # A row is one vote: the number of its voter, -1 where none is named.
     voters = battles["judge"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     doubted = np.zeros(len(names), bool)
     for _ in range(PASSES):
@@ -100,6 +101,7 @@ def fast_votes(battles: pl.DataFrame) -> pl.Series:
         return pl.Series("fast", [None] * battles.height, dtype=pl.Boolean)
     counted = [pl.col(name).fill_null(0) for name in ("tokens_a", "tokens_b") if name in battles.columns]
     seconds = pl.sum_horizontal(counted or [pl.lit(0.0)]) * WORDS_A_TOKEN / WORDS_A_MINUTE * 60
+    # Of one vote, the seconds since the last one of its voter.
     gap = pl.col("tstamp").diff().over("judge", order_by="tstamp").dt.total_milliseconds() / 1000
     fast = pl.when(pl.col("judge").is_not_null()).then(gap < seconds.clip(lower_bound=SECONDS_MIN))
     return battles.select(fast=fast).to_series()

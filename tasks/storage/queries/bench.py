@@ -44,6 +44,7 @@ def contests(fragility: pl.DataFrame) -> pl.DataFrame:
     reversed_fraction. First place has two rows where the changes need different rivals.
     """
     about = ["slice", "contest", "place", "model", "rival", "difference", "of", "unit"]
+    # A row is one contest of one board, with what removing and what reversing votes needs side by side.
     wide = (
         fragility.drop_nulls("rival")
         .group_by(about, maintain_order=True)

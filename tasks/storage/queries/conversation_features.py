@@ -109,6 +109,7 @@ def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
     for category, part in (TAXONOMY[:2], TAXONOMY[2:]):
         nulls = _not_told(tally, category)
         for columns in ([category], [category, part]):
+            # A row is one value of the taxonomy that occurs, and its number of conversations.
             value_counts = tally.drop_nulls(columns).group_by(columns).agg(pl.col("conversations").sum()).sort(columns)
             rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, every) for *names, n in value_counts.rows()]
     return rows
@@ -233,6 +234,7 @@ class Tallies:
             return
         self.rows[config] += rows.height
         self.users.update(rows["user_id" if config == CHAT else "judge"].drop_nulls().unique().hash())
+        # A value is one image; hashes take less memory than ids.
         self.images.update(rows["image_ids"].explode().drop_nulls().unique().hash())
         counted = _with_columns(config, rows)
         for columns in _KEYS[config]:

@@ -312,6 +312,7 @@ def require_pictures(images: StoredImages, image_ids: Iterable[str]) -> None:
 def texts_of_cases(store: Store) -> pl.Series:
     """Texts of the drawn cases that no conversation holds: answers of models asked since, and people's references."""
     cases = failure_cases(store)
+    # A text is one answer of a model that was asked since: answers in battles are in conversations.
     answers = [answer.text for case in cases for answer in case.answers if not answer.battle_id]
     references = [case.reference.text for case in cases if case.reference and case.reference.of_case]
     return pl.Series("text", [*answers, *references], dtype=pl.String).unique(maintain_order=True)

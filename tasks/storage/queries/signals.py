@@ -345,6 +345,7 @@ class StoredImages:
     def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str, int]] | None = None) -> None:
         self._store, self._lock = store, threading.Lock()
         self._group = lru_cache(GROUPS_IN_MEMORY)(self._read)
+        # An entry is one image: rows of a part and their row groups are in the same order.
         self.part_of = part_of or {
             image_id: (table, part, group)
             for table in tables or ("images",)
