@@ -128,7 +128,7 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
     """One line per reason outside its band, sorted by name. Empty without a band or without new conversations."""
     if earlier and earlier[-1] == now:
         return []
-    history = [counts for counts, later in pairwise([*earlier, now]) if later.conversations > counts.conversations]
+    history = _growing(earlier, now)
     if band is None or len(history) < band.runs_min:
         return []
     if now.conversations - history[-1].conversations < band.conversations_min:
@@ -136,6 +136,19 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
     reasons = sorted(now.by_reason.keys() | history[-1].by_reason.keys())
     lines = (_line(reason, _shares(reason, [*history, now]), band) for reason in reasons)
     return [line for line in lines if line]
+
+
+def _growing(earlier: Sequence[DropCounts], now: DropCounts) -> list[DropCounts]:
+    """The runs with fewer conversations than every later one, first to last.
+
+    A run that decided the same conversations again takes the place of the earlier one; those before a takedown that
+    have more conversations than remained say nothing about what came later.
+    """
+    growing = [now]
+    for counts in reversed(earlier):
+        if counts.conversations < growing[-1].conversations:
+            growing.append(counts)
+    return growing[:0:-1]
 
 
 def _shares(reason: str, counts: Sequence[DropCounts]) -> list[tuple[int, int]]:

@@ -163,15 +163,24 @@ def forget_versions(store: Store) -> str:
     places = [f"{prefix}/{folder}/".lstrip("/") for folder in _FOLDERS]
     try:
         for place in places:
-            for upload in store.fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=place).get("Uploads", []):
-                store.fs.call_s3(
-                    "abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                )
+            _abort_uploads(store.fs, bucket, place)
         refused = [code for place in places for code in _forget_earlier(store.fs, bucket, place)]
     except Exception as error:  # every object store has its own errors
         error_code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
         return "" if error_code in _WITHOUT_VERSIONS else why_unreadable(error)
     return f"{len(refused):,} of them: {refused[0]}" if refused else ""
+
+
+def _abort_uploads(fs: Any, bucket: str, prefix: str) -> None:
+    """Abort unfinished uploads, one page of the listing at a time."""
+    after: dict[str, str] = {}
+    while True:
+        page = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix, **after)
+        for upload in page.get("Uploads", []):
+            fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+        if not page.get("IsTruncated"):
+            return
+        after = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
 
 def _forget_earlier(fs: Any, bucket: str, prefix: str) -> Iterator[str]:

@@ -214,6 +214,23 @@ def test_the_same_input_again_is_never_drift(runs):
     assert drift_lines(totals, totals[-1], BAND) == []
 
 
+@given(st.lists(st.tuples(st.integers(1, 600), st.integers(0, 100)), min_size=6, max_size=12), st.randoms())
+def test_after_conversations_were_taken_down_shares_are_those_of_new_ones(runs, random):
+    """Each run brings new ones, of which a tenth go; between runs any number may be taken down again."""
+    totals, conversations = [], 1000
+    for new, taken_down in runs:
+        totals.append(DropCounts(policy_hash="p", conversations=conversations, by_reason={"face": conversations // 10}))
+        conversations = max(0, conversations - random.choice((0, taken_down))) + new
+    now = DropCounts(policy_hash="p", conversations=conversations + 100, by_reason={"face": conversations // 10 + 10})
+    assert drift_lines(totals, now, BAND) == []
+
+
+def test_a_takedown_between_runs_hides_no_drift_after_it():
+    totals = nights(*USUAL, (500, 50), (-7, -1), (500, 50))
+    now = DropCounts(policy_hash="p", conversations=totals[-1].conversations + 500, by_reason={"face": 700})
+    assert drift_lines(totals, now, BAND)
+
+
 def _store(folder, faces: int, others: int):
     """A decided store: conversations dropped for a face, and kept ones, under the shipped policy."""
     policy = load_policy("public_release")

@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from schemas.row import Held, Table
 from schemas.tables import TABLES
 from tasks.storage.parts import names_any
 from tasks.storage.tables import Store, frame_schema
+from tasks.takedown.releases import forget_versions
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes
 from tests.s3_server import s3_client, s3_server
@@ -170,6 +172,34 @@ def test_no_version_of_any_object_says_what_was_taken_down(curate, bucket):
     assert all(each["IsLatest"] for each in left if each["Key"].startswith("store/tables/"))
     assert bucket.list_multipart_uploads(Bucket="versions").get("Uploads", []) == []
     assert len(versions(bucket, "elsewhere/")) == 2
+
+
+class _ThreeAPage:
+    """The far end of an object store with unfinished uploads, which lists three of them at a time, by key and id."""
+
+    protocol = ("s3",)
+
+    def __init__(self, count: int) -> None:
+        self.unfinished = sorted((f"store/tables/x/{n // 2}", f"id{n}") for n in range(count))
+
+    def call_s3(self, method: str, **named: Any) -> dict[str, Any]:
+        if method == "abort_multipart_upload":
+            self.unfinished.remove((named["Key"], named["UploadId"]))
+        if method != "list_multipart_uploads" or not named["Prefix"].startswith("store/tables/"):
+            return {}
+        after = (named.get("KeyMarker", ""), named.get("UploadIdMarker", ""))
+        later = [upload for upload in self.unfinished if upload > after]
+        page = {"Uploads": [{"Key": key, "UploadId": upload_id} for key, upload_id in later[:3]]}
+        if len(later) <= 3:
+            return page
+        return page | {"IsTruncated": True, "NextKeyMarker": later[2][0], "NextUploadIdMarker": later[2][1]}
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, 11])
+def test_every_page_of_unfinished_uploads_is_aborted(count):
+    far_end = _ThreeAPage(count)
+    assert forget_versions(SimpleNamespace(fs=far_end, path="versions/store")) == ""
+    assert far_end.unfinished == []
 
 
 def test_a_bucket_that_may_not_be_asked_is_one_line_that_says_what_to_do(curate, bucket, monkeypatch):
