@@ -40,31 +40,31 @@ def _write(unsealed: Unsealed) -> Stated:
     released = pl.concat(pl.read_parquet(path, columns=["model_a", "model_b"]) for path in files)
     gone = _off_the_board(unsealed.store, pl.concat([*released]).unique())
     votes = tables_of(unsealed.folder, unsealed.settings, unsealed.policy).whole
-    made = certificate_of(unsealed.folder, votes, gone, _dropped(unsealed.store))
-    if made is not None:
-        values = rounded(made.model_dump(mode="json"))
+    certificate = certificate_of(unsealed.folder, votes, gone, _dropped(unsealed.store))
+    if certificate is not None:
+        values = rounded(certificate.model_dump(mode="json"))
         text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         (unsealed.folder / CERTIFICATE).write_text(text, encoding="utf-8")
         (unsealed.folder / PAGE).write_text(_page(Certificate.model_validate(values)), encoding="utf-8")
     return Stated()
 
 
-def _off_the_board(store: Store, known: pl.Series) -> list[OffTheBoard]:
-    """Models of anonymous battles in the store that are not `known`: no released vote is on them."""
+def _off_the_board(store: Store, released_models: pl.Series) -> list[OffTheBoard]:
+    """Models of anonymous battles in the store that are not `released_models`: no released vote is on them."""
     battles = battles_as_released(store).filter("anonymous", pl.col("tstamp") >= UNDATED_BEFORE)
     sides = pl.concat(battles.select(pl.col(side).alias("model"), "tstamp") for side in ("model_a", "model_b"))
     day = pl.col("tstamp").dt.date()
-    gone = sides.filter(~pl.col("model").is_in(known.implode())).group_by("model")
-    found = gone.agg(battles=pl.len(), first_day=day.min(), last_day=day.max()).sort("model")
-    return [OffTheBoard(**row) for row in found.iter_rows(named=True)]
+    gone = sides.filter(~pl.col("model").is_in(released_models.implode())).group_by("model")
+    models = gone.agg(battles=pl.len(), first_day=day.min(), last_day=day.max()).sort("model")
+    return [OffTheBoard(**row) for row in models.iter_rows(named=True)]
 
 
 def _dropped(store: Store) -> list[DroppedVotes]:
     """Votes of the store that the policy drops, by reason, most first."""
     votes = store.read("decisions", ["item_kind", "keep", "reasons"]).filter(~pl.col("keep"), item_kind="battle")
     counted = votes.select(reason=pl.col("reasons").list.unique()).explode("reason").group_by("reason").len("votes")
-    found = counted.with_columns(pl.col("votes").cast(pl.Int64)).sort("votes", "reason", descending=[True, False])
-    return [DroppedVotes(**row) for row in found.iter_rows(named=True)]
+    reasons = counted.with_columns(pl.col("votes").cast(pl.Int64)).sort("votes", "reason", descending=[True, False])
+    return [DroppedVotes(**row) for row in reasons.iter_rows(named=True)]
 
 
 def _page(certificate: Certificate) -> str:
@@ -90,16 +90,16 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
 
     folder, manifest = release.folder, release.manifest
     try:
-        told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
+        certificate = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
     except FileNotFoundError:
-        told = None
+        certificate = None
     except ValidationError as error:
         yield f"{CERTIFICATE}: cannot be read ({why_refused(error)})"
         return
-    if told is None and manifest.layout < CERTIFICATE_SINCE:
+    if certificate is None and manifest.layout < CERTIFICATE_SINCE:
         return
     try:
-        on_record = (told.off_the_board, told.dropped) if told else ([], [])
+        on_record = (certificate.off_the_board, certificate.dropped) if certificate else ([], [])
         votes = released_tables(release)
         right = certificate_of(folder, votes.whole, *on_record) if votes else None
     except READ_ERRORS:
@@ -107,41 +107,43 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     except (BadInput, ValidationError) as error:
         yield f"{CERTIFICATE}: the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
-    if told is None or right is None:
-        if (told is None) != (right is None):
-            yield f"{CERTIFICATE}: {'missing' if told is None else 'there, and the release has no votes'}"
+    if certificate is None or right is None:
+        if (certificate is None) != (right is None):
+            yield f"{CERTIFICATE}: {'missing' if certificate is None else 'there, and the release has no votes'}"
         return
     changed = _OF_INTERVALS if manifest.layout < RANKS_SINCE else set()
-    yield from _unlike(told.model_dump(mode="json"), rounded(right.model_dump(mode="json", exclude=changed)))
-    on_board = {row.model for row in told.lives} & {row.model for row in told.off_the_board}
+    yield from _unlike(certificate.model_dump(mode="json"), rounded(right.model_dump(mode="json", exclude=changed)))
+    on_board = {row.model for row in certificate.lives} & {row.model for row in certificate.off_the_board}
     yield from (f"{CERTIFICATE}: {name!r} is on the board and off it" for name in sorted(on_board))
-    if not (folder / PAGE).is_file() or (folder / PAGE).read_text(encoding="utf-8") != _page(told):
+    if not (folder / PAGE).is_file() or (folder / PAGE).read_text(encoding="utf-8") != _page(certificate):
         yield f"{PAGE}: not the page of {Path(CERTIFICATE).name}"
 
 
-def _unlike(told: dict[str, Any], right: dict[str, Any]) -> Iterator[str]:
+def _unlike(stated: dict[str, Any], right: dict[str, Any]) -> Iterator[str]:
     for name, value in right.items():
-        if not _same(told[name], value):
+        if not _same(stated[name], value):
             yield f"{CERTIFICATE}: {name} is not what the votes of battle give"
 
 
-def _same(told: Any, right: Any) -> bool:
-    if isinstance(told, dict) and isinstance(right, dict):
-        return told.keys() == right.keys() and all(_same(told[name], right[name]) for name in right)
-    if isinstance(told, list) and isinstance(right, list):
-        return len(told) == len(right) and all(map(_same, told, right))
-    if isinstance(told, float) or isinstance(right, float):
+def _same(stated: Any, right: Any) -> bool:
+    if isinstance(stated, dict) and isinstance(right, dict):
+        return stated.keys() == right.keys() and all(_same(stated[name], right[name]) for name in right)
+    if isinstance(stated, list) and isinstance(right, list):
+        return len(stated) == len(right) and all(map(_same, stated, right))
+    if isinstance(stated, float) or isinstance(right, float):
         return (
-            told is not None and right is not None and math.isclose(told, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+            stated is not None
+            and right is not None
+            and math.isclose(stated, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
         )
-    return bool(told == right)
+    return bool(stated == right)
 
 
 def _card(folder: Path, _: int) -> str:
     if not (folder / CERTIFICATE).is_file():
         return ""
-    told = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
-    lines = [f"* {line}" for line in _sentences(told)]
+    certificate = Certificate.model_validate_json((folder / CERTIFICATE).read_bytes())
+    lines = [f"* {line}" for line in _sentences(certificate)]
     return f"""{CERTIFICATE_TITLE}
 
 All numbers are in `{CERTIFICATE}`, and to read in `{PAGE}`. `curate verify` computes them again from the votes.
@@ -151,50 +153,59 @@ All numbers are in `{CERTIFICATE}`, and to read in `{PAGE}`. `curate verify` com
 """
 
 
-def _sentences(told: Certificate) -> Iterator[str]:
-    apart = told.apart
-    voters = "" if told.voters is None else f" by {told.voters:,} people"
-    yield f"{told.votes:,} votes{voters} on {told.models:,} models."
+def _sentences(certificate: Certificate) -> Iterator[str]:
+    apart = certificate.apart
+    voters = "" if certificate.voters is None else f" by {certificate.voters:,} people"
+    yield f"{certificate.votes:,} votes{voters} on {certificate.models:,} models."
     yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have different ranks."
-    known = [row for row in told.fragility if row.contest == "first_place" and row.needed is not None]
-    if known:
-        fewest = min(known, key=lambda row: row.needed or 0)
+    contests = [row for row in certificate.fragility if row.contest == "first_place" and row.needed is not None]
+    if contests:
+        fewest = min(contests, key=lambda row: row.needed or 0)
         change = f"{_counted(fewest.needed or 0, 'vote')}, {fewest.change}"
         yield f"What puts {_name(fewest.rival or '')} in first place: {change}."
-    found = {row.check: row.votes for row in told.checks if row.votes}
-    if lighter := found.pop("not_in_full", 0):
+    votes_by_check = {row.check: row.votes for row in certificate.checks if row.votes}
+    if lighter := votes_by_check.pop("not_in_full", 0):
         yield f"Votes that do not count in full on the boards: {lighter:,}."
-    if told.dropped:
-        listed = ", ".join(f"{_name(row.reason)} {row.votes:,}" for row in told.dropped[:_SHOWN])
+    if certificate.dropped:
+        listed = ", ".join(f"{_name(row.reason)} {row.votes:,}" for row in certificate.dropped[:_SHOWN])
         yield f"Votes that the policy leaves out of the release, by reason: {listed}."
-    if found:
-        listed = ", ".join(f"{name.replace('_', ' ')} {votes:,}" for name, votes in found.items())
+    if votes_by_check:
+        listed = ", ".join(f"{name.replace('_', ' ')} {votes:,}" for name, votes in votes_by_check.items())
         yield f"Votes by what checks found: {listed}."
-    if told.largest_to_smallest is not None:
-        yield f"The most voted model has {told.largest_to_smallest:,.1f} times as many votes as the least voted one."
+    if certificate.largest_to_smallest is not None:
+        yield (
+            f"The most voted model has {certificate.largest_to_smallest:,.1f} times as many votes as the least voted "
+            "one."
+        )
     for by in ("provider", "licence", "weights"):
-        rows = [row for row in told.exposure if row.by == by][:_SHOWN]
+        rows = [row for row in certificate.exposure if row.by == by][:_SHOWN]
         if rows:
             yield f"Votes by {by}: {', '.join(f'{_name(row.group)} {row.share:.1%}' for row in rows)}."
-    if left := [row for row in told.lives if row.left]:
-        yield f"{len(left):,} models on the board have had no vote for 30 days: {_few(row.model for row in left)}."
-    if gone := told.off_the_board:
+    if silent_models := [row for row in certificate.lives if row.left]:
+        yield (
+            f"{len(silent_models):,} models on the board have had no vote for 30 days: "
+            f"{_few(row.model for row in silent_models)}."
+        )
+    if gone := certificate.off_the_board:
         yield f"{len(gone):,} models fought anonymously and are not on the board: {_few(row.model for row in gone)}."
-    if split := [month.month for month in told.months if month.groups > 1]:
-        yield f"In {len(split):,} of {len(told.months):,} months the votes do not connect all models: {_few(split)}."
-    if moved := [row for row in told.lives if abs(row.moved or 0) > (row.moved_by_chance or 0)]:
+    if split := [month.month for month in certificate.months if month.groups > 1]:
+        yield (
+            f"In {len(split):,} of {len(certificate.months):,} months the votes do not connect all models: "
+            f"{_few(split)}."
+        )
+    if moved := [row for row in certificate.lives if abs(row.moved or 0) > (row.moved_by_chance or 0)]:
         names = _few(row.model for row in moved)
         yield f"Without the earlier half of the votes these move beyond the 95 % interval of chance: {names}."
-    if seen := [month for month in told.months if month.seen_before]:
+    if seen := [month for month in certificate.months if month.seen_before]:
         most = max(seen, key=lambda month: month.seen_before or 0)
         yield f"In {most.month} {most.seen_before:.1%} of the prompts were of earlier months; in no month were more."
-    if told.best_of:
-        best = told.best_of[0]
+    if certificate.best_of:
+        best = certificate.best_of[0]
         yield (
             f"Choosing the best of {best.models:,} models of {_name(best.provider)} adds {best.bias:,.1f} points "
             "on average; no other provider gains more by it."
         )
-    for effect in told.filters:
+    for effect in certificate.filters:
         same = "the same model is first" if effect.same_first else "another model is first"
         yield f"`{effect.board}`: {same}; another rank: {_counted(effect.moved_models, 'model')}."
 

@@ -39,7 +39,7 @@ def certificate_of(
         return None
     board = tables.overall
     boards, shares = _boards(folder), exposure(rated, facts)
-    given = [row.appearances for row in shares if row.by == "model"]
+    appearances = [row.appearances for row in shares if row.by == "model"]
     return Certificate(
         votes=rated.height,
         models=len(board),
@@ -50,7 +50,7 @@ def certificate_of(
         filters=list(_filters(boards)),
         coverage=list(_coverage(boards)),
         exposure=shares,
-        largest_to_smallest=max(given) / min(given),
+        largest_to_smallest=max(appearances) / min(appearances),
         lives=model_lives(rated, board, method, facts),
         off_the_board=list(off_the_board),
         dropped=list(dropped),
@@ -64,16 +64,16 @@ def rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, _DIGITS)
     if isinstance(value, dict):
-        return {name: rounded(each) for name, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
+        return {name: rounded(part) for name, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list) else value
 
 
 def _boards(folder: Path) -> pl.DataFrame:
     """All boards of votes in a release."""
     files = sorted((folder / "leaderboard").glob("*.parquet"))
     groups = [group for path in files for group in read_parquet_groups(path)]
-    known = [group for group in groups if {*Rating.model_fields} == {*group.columns}]
-    return pl.concat([frame_of(Rating, []), *known])
+    rating_groups = [group for group in groups if {*Rating.model_fields} == {*group.columns}]
+    return pl.concat([frame_of(Rating, []), *rating_groups])
 
 
 def _released(folder: Path, table: str) -> pl.DataFrame:
@@ -88,13 +88,13 @@ def _contests(folder: Path) -> Iterator[Contest]:
 
 
 def _apart(board: Sequence[Rating], method: RatingMethod) -> Apart:
-    known = frame_of(Rating, board).drop_nulls("rank")
-    half_width = known.select(pl.col("ci95_high") - pl.col("ci95_low")).to_series().median()
-    ranks, pairs = known["rank"].to_list(), known.height * (known.height - 1) // 2
+    ranked = frame_of(Rating, board).drop_nulls("rank")
+    half_width = ranked.select(pl.col("ci95_high") - pl.col("ci95_low")).to_series().median()
+    ranks, pairs = ranked["rank"].to_list(), ranked.height * (ranked.height - 1) // 2
     return Apart(
         interval=str(method.interval.value),
         half_width=half_width / 2 if isinstance(half_width, float) else None,
-        neighbours=max(known.height - 1, 0),
+        neighbours=max(ranked.height - 1, 0),
         neighbours_apart=sum(below > above for above, below in pairwise(ranks)),
         # a rank is one more than the models that are clearly better, so all ranks together count the pairs
         pairs_apart=sum(rank - 1 for rank in ranks) / pairs if pairs else None,
@@ -129,12 +129,12 @@ def _coverage(boards: pl.DataFrame) -> Iterator[Coverage]:
         .with_columns(kind=pl.col("slice").str.split(":").list.first())
         .sort("votes", "slice")
     )
-    for (kind,), own in sizes.group_by("kind", maintain_order=True):
+    for (kind,), slices in sizes.group_by("kind", maintain_order=True):
         yield Coverage(
             kind=str(kind),
-            boards=own.height,
-            ranked=int(own["ranked"].sum()),
-            small=own.filter(pl.col("votes") < FEW_BATTLES).height,
-            smallest=own["slice"][0].partition(":")[2],
-            smallest_votes=int(own["votes"][0]),
+            boards=slices.height,
+            ranked=int(slices["ranked"].sum()),
+            small=slices.filter(pl.col("votes") < FEW_BATTLES).height,
+            smallest=slices["slice"][0].partition(":")[2],
+            smallest_votes=int(slices["votes"][0]),
         )

@@ -79,8 +79,8 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
     comparable = _shown_by_any_layout if release.manifest.layout < RANKS_SINCE else pl.DataFrame.clone
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
-        told, right = _slices(comparable(_board(release.folder / path))), _slices(comparable(rated.filter(chosen)))
-        wrong = sorted(n for n in told.keys() | right.keys() if not same_rows(told.get(n), right.get(n)))
+        stated, right = _slices(comparable(_board(release.folder / path))), _slices(comparable(rated.filter(chosen)))
+        wrong = sorted(n for n in stated.keys() | right.keys() if not same_rows(stated.get(n), right.get(n)))
         if wrong:
             more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
             yield f"{path}: not what the votes of battle give: {', '.join(map(repr, wrong[:_NAMED_MAX]))}{more}"
@@ -110,10 +110,10 @@ def tables_of(
     from tasks.leaderboard.rating_tables import RatingTables, StoredTables
 
     every = with_prompts(read_battles(folder / "battle", named=True, prompts=True), folder)
-    told = {name: settings[name] for name in RatingMethod.model_fields if name in settings}
+    method = {name: settings[name] for name in RatingMethod.model_fields if name in settings}
     whole = RatingTables(
         every.filter(~pl.col("named")).drop("named"),
-        RatingMethod(**(told | {"unknown_style_as_mean": unknown_style_as_mean})),
+        RatingMethod(**(method | {"unknown_style_as_mean": unknown_style_as_mean})),
         reference=settings.get("anchor_model"),
         exclude_outliers=bool(settings.get("exclude_outlier_judges")),
         facts=policy.models,
@@ -173,7 +173,7 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
         yield "not what the votes of battle give"
         return
     others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
-    for row in (Fragility(**each) for each in others.iter_rows(named=True)):
+    for row in (Fragility(**fields) for fields in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
         rated = tables.by_slice if tables and not short else None
         if rated is None or lead_after(rated.votes_of(row.slice), row, rated.method) >= 0:
@@ -208,9 +208,9 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
     if not path.is_file() and (is_old or is_benchmark_alone(release.folder)):
         return
     try:
-        (told,) = read_parquet_groups(path)
-        assert_frame_equal(told.sort("check"), recounted(release).sort("check"), check_exact=False)
-        if path.with_suffix(".csv").read_text(encoding="utf-8") != board_csv(told):
+        (stated_rows,) = read_parquet_groups(path)
+        assert_frame_equal(stated_rows.sort("check"), recounted(release).sort("check"), check_exact=False)
+        if path.with_suffix(".csv").read_text(encoding="utf-8") != board_csv(stated_rows):
             yield f"{VOTE_CHECKS}.csv: not what {path.name} says"
     except (*READ_ERRORS, BadInput, ValidationError, AssertionError):
         yield f"{VOTE_CHECKS}.parquet: not what the votes of battle give"
@@ -233,11 +233,11 @@ def _wrong_fragility(release: OpenRelease) -> Iterator[str]:
     if release.manifest.layout < RELEASED_TABLES[FRAGILITY].since_layout:
         return
     try:
-        told = pl.concat([frame_of(Fragility, []), *(sound_groups(path) if path.is_file() else ())])
+        stated_rows = pl.concat([frame_of(Fragility, []), *(sound_groups(path) if path.is_file() else ())])
     except READ_ERRORS as error:
         yield f"{path_in_release(FRAGILITY)}: its pages cannot be read ({type(error).__name__})"
         return
-    yield from (f"{path_in_release(FRAGILITY)}: {problem}" for problem in unlike_fragility(release, told))
+    yield from (f"{path_in_release(FRAGILITY)}: {problem}" for problem in unlike_fragility(release, stated_rows))
 
 
 def _fragility_section(release: Path, _: int) -> str:

@@ -78,17 +78,19 @@ def tokens_known(card: str) -> bool:
 
 def _numbers(card: str, manifest: Manifest, statistics: Cells, benchmark_alone: bool) -> Iterator[str]:
     """Problems of the card's numbers: counts and outcomes against the manifest, statistics against the rows."""
-    cells, shown = _rows(card), _by_first(card)
+    cells, cells_by_first = _rows(card), _by_first(card)
     for config in configs_with_rows(manifest.counts):
         expected = f"{manifest.counts[config]:,}"
-        if shown.get(f"`{config}`", [""])[0] != expected:
+        if cells_by_first.get(f"`{config}`", [""])[0] != expected:
             yield f"{CARD}: rows of {config} are not the {expected} that the release has"
     for config, right in statistics.items():
         if not manifest.counts[config]:
             continue
-        found = shown.get(dataset_name(config), [])
-        unknown = [number for number, each in enumerate(found) if each == UNKNOWN_CELL and number in _MAY_BE_UNKNOWN]
-        if found != [UNKNOWN_CELL if number in unknown else cell for number, cell in enumerate(right)]:
+        stated_cells = cells_by_first.get(dataset_name(config), [])
+        unknown = [
+            number for number, figure in enumerate(stated_cells) if figure == UNKNOWN_CELL and number in _MAY_BE_UNKNOWN
+        ]
+        if stated_cells != [UNKNOWN_CELL if number in unknown else cell for number, cell in enumerate(right)]:
             yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
     gone = Funnel.model_validate(manifest.funnel)
     reasons = [(f"{outcome}: {reason}", f"{lines:,}") for outcome, reason, lines in gone.reasons()]
@@ -102,7 +104,11 @@ def _sentences(card: str, manifest: Manifest, benchmarks: Sequence[str]) -> Iter
     flowing = " ".join(card.split())
     notice = "**Built with embedded stand-ins**"
     stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
-    lines = [(name, *line.model_dump().values()) for name, of in manifest.embedded_figures.items() for line in of]
+    lines = [
+        (name, *line.model_dump().values())
+        for name, figure_lines in manifest.embedded_figures.items()
+        for line in figure_lines
+    ]
     in_card = manifest.layout < DATA_PAGE_SINCE
     figures = [" ".join(f"| {' | '.join(line)} |".split()) for line in lines] if in_card else []
     expected = {
@@ -126,7 +132,7 @@ def _sentences(card: str, manifest: Manifest, benchmarks: Sequence[str]) -> Iter
         for what, line in expected.items()
         if unescape(" ".join(line.split())) not in unescape(flowing)
     )
-    if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in [*stand_ins, *figures]):
+    if flowing.count(notice) != len(stand_ins) or not all(sentence in flowing for sentence in [*stand_ins, *figures]):
         yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
     try:
         about, _ = split_card(card)
@@ -146,17 +152,20 @@ def wrong_sections(card: str, expected: str, parts: Sequence[ReleasePart], layou
         too_old = layout < section.since_layout and section.title not in card
         if not too_old and _facts(_section(expected, section.title)) != _facts(_section(card, section.title)):
             yield f"{CARD}: its section about {section.about} is not what {section.files} says"
-    known = {*_HEADING.findall(CARD_TEMPLATE.read_text(encoding="utf-8")), *(section.title for section in sections)}
-    known |= _IN_EARLIER_CARDS if layout < DATA_PAGE_SINCE else set()
+    allowed_titles = {
+        *_HEADING.findall(CARD_TEMPLATE.read_text(encoding="utf-8")),
+        *(section.title for section in sections),
+    }
+    allowed_titles |= _IN_EARLIER_CARDS if layout < DATA_PAGE_SINCE else set()
     for title in dict.fromkeys(_HEADING.findall(card)):
-        if title.rstrip() not in known:
+        if title.rstrip() not in allowed_titles:
             yield f"{CARD}: {title!r} is a section that nothing in the release says"
 
 
 def _section(card: str, title: str) -> str:
     """From the title to the next one; empty without the section, and all of it for a card with several."""
-    _, found, rest = card.partition(title)
-    return rest.partition("\n## ")[0] if title not in rest else found + rest
+    _, heading, following = card.partition(title)
+    return following.partition("\n## ")[0] if title not in following else heading + following
 
 
 def _facts(section: str) -> list[str]:
@@ -168,9 +177,9 @@ def _facts(section: str) -> list[str]:
 
 def _active_lines(card: str, ours: str) -> Iterator[str]:
     """Problems of lines that do something and that this version does not write in its card, which is `ours`."""
-    known = {*ours.splitlines()}
+    our_lines = {*ours.splitlines()}
     for line in card.splitlines():
-        if line not in known and _ACTIVE.search(line):
+        if line not in our_lines and _ACTIVE.search(line):
             yield f"{CARD}: has a link, a picture or HTML that no card has: {one_line(line, 80)!r}"
 
 

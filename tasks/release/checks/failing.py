@@ -47,11 +47,11 @@ def _line(
 ) -> str | None:
     if now is None or not now.reasons:
         return None
-    known = before.reasons.total() if before and before.provider == now.provider else 0
-    failed, items = max(0, now.reasons.total() - known), max(1, now.items - min(known, now.reasons.total()))
+    earlier = before.reasons.total() if before and before.provider == now.provider else 0
+    failed, items = max(0, now.reasons.total() - earlier), max(1, now.items - min(earlier, now.reasons.total()))
     if failed / items <= share_max:
         return None
-    causes = sorted(now.reasons.items(), key=lambda each: (LATER_CAUSES.get(each[0], 0), -each[1], each[0]))
+    causes = sorted(now.reasons.items(), key=lambda cause: (LATER_CAUSES.get(cause[0], 0), -cause[1], cause[0]))
     named = ", ".join(f"{in_words(reason)} {count:,}" for reason, count in causes)
     return f"{signal}={provider} failed for {failed:,} of {items:,} items, {failed / items:.1%} ({named})"
 
@@ -93,6 +93,6 @@ def mostly_unmeasured(
         by_signal.update(dict(lacking["reasons"].value_counts().iter_rows()))
     if unmeasured <= max(MISSING_SHARE_MAX, failed_share_max) * items:
         return None
-    names = [_UNMEASURED[reason] for reason, _ in sorted(by_signal.items(), key=lambda each: (-each[1], each[0]))]
+    names = [_UNMEASURED[reason] for reason, _ in sorted(by_signal.items(), key=lambda cause: (-cause[1], cause[0]))]
     measured_by = ", ".join(f"{name}={providers[name]}" if name in providers else name for name in names)
     return f"{unmeasured:,} of {items:,} items are unmeasured by {measured_by}"

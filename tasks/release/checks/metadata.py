@@ -53,11 +53,11 @@ def _tokens(conversations: pl.Series, role: str) -> pl.Series:
 def _marks(conversations: pl.Series) -> dict[str, pl.Series]:
     """Markdown of the answers, one sum for each conversation, as `conversation_features` adds it up."""
     messages = _messages(conversations, "assistant")
-    found = pl.DataFrame(
+    marks_of_messages = pl.DataFrame(
         [markdown(text).model_dump() for text in messages["content"]],
         {**dict.fromkeys(Markdown.model_fields, pl.Int64)},
     )
-    marks = _summed(messages.hstack(found), len(conversations)).select(
+    marks = _summed(messages.hstack(marks_of_messages), len(conversations)).select(
         headers=pl.sum_horizontal(f"h{level}" for level in range(1, 7)),
         list_items=pl.col("ordered") + pl.col("unordered"),
         bold=pl.col("bold_stars") + pl.col("bold_underscores"),

@@ -50,14 +50,14 @@ class NamesFound:
         """Raises UnsafeName if there are any; what identifies is masked, and the first log line of each is named."""
         if not self._places:
             return
-        shown = [
+        descriptions = [
             f"{column} {masked(name)!r} ({', '.join(place.kinds)}; {_first_line(store, place)})"
             for (column, name), place in list(self._places.items())[:_SHOWN_MAX]
         ]
         more = f" and {len(self._places) - _SHOWN_MAX:,} more" if len(self._places) > _SHOWN_MAX else ""
         remedies = dict.fromkeys(_REMEDIES.get(column, "correct it in the logs") for column, _ in self._places)
         raise UnsafeName(
-            f"names would identify somebody in the release, and nothing was released: {', '.join(shown)}{more}; "
+            f"names would identify somebody in the release, and nothing was released: {', '.join(descriptions)}{more}; "
             f"{'; '.join(remedies)}; then run again"
         )
 

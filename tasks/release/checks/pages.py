@@ -96,18 +96,18 @@ def read_pages(folder: Path) -> tuple[ShownReport | None, list[str]]:
         return None, [*problems, f"{REPORT}: {error}"]
 
 
-def _require(known: dict[str, dict[str, str]], tag: str, attributes: dict[str, str]) -> None:
+def _require(allowed: dict[str, dict[str, str]], tag: str, attributes: dict[str, str]) -> None:
     """Raises _Odd for an element or an attribute that is not on the list, or has another value."""
-    if tag not in known:
+    if tag not in allowed:
         raise _Odd(f"has an element that it never has: {one_line(tag, 40)!r}")
     for name, value in attributes.items():
-        if name not in known[tag] or not re.fullmatch(known[tag][name], value):
+        if name not in allowed[tag] or not re.fullmatch(allowed[tag][name], value):
             raise _Odd(f"has an attribute of {tag!r} that it never has: {one_line(name, 40)!r}")
 
 
 def _require_style(style: str) -> None:
-    if found := _STYLES.search(re.sub(rf"url\({_HERE}\)", "", style)):
-        raise _Odd(f"has a style that loads or runs something: {one_line(found[0], 40)!r}")
+    if active_style := _STYLES.search(re.sub(rf"url\({_HERE}\)", "", style)):
+        raise _Odd(f"has a style that loads or runs something: {one_line(active_style[0], 40)!r}")
 
 
 def _read_figure(content: bytes) -> None:

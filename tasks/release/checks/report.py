@@ -103,27 +103,28 @@ def _unlike_table(section: PageSection, table: pl.DataFrame) -> Iterator[str]:
     """Problems of a table on the page that is not the head of the table in the file."""
     from tasks.report.page import ROWS_MAX
 
-    shown = table.head(ROWS_MAX)
-    cut = f", the first {shown.height} of {table.height} rows"
+    head = table.head(ROWS_MAX)
+    cut = f", the first {head.height} of {table.height} rows"
     if [*map(csv_cell, section.columns)] != [name.replace("_", " ") for name in table.columns]:
         yield "its columns are not those of its file"
-    elif section.summary != f"Table{cut if table.height > shown.height else ''}":
+    elif section.summary != f"Table{cut if table.height > head.height else ''}":
         yield f"it does not say how many of {table.height:,} rows it has"
-    elif [len(row) for row in section.rows] != [table.width] * shown.height or not all(
+    elif [len(row) for row in section.rows] != [table.width] * head.height or not all(
         all(map(_same_cell, row, cells, section.numeric))
-        for row, cells in zip(section.rows, shown.iter_rows(), strict=True)
+        for row, cells in zip(section.rows, head.iter_rows(), strict=True)
     ):
         yield "its cells are not those of its file"
 
 
-def _same_cell(told: str, cell: str | None, numeric: bool) -> bool:
+def _same_cell(page_cell: str, cell: str | None, numeric: bool) -> bool:
     """Whether a cell of the page shows what the file has."""
     if cell is None:
-        return told == "–"
+        return page_cell == "–"
     if numeric and _is_number(cell):
-        short = "." in cell and _is_number(told) and np.float32(told) == np.float32(cell)  # as pages showed float32
-        return short or told == f"{float(cell) if set(cell) & set('.eEnN') else int(cell):,}"
-    return csv_cell(told) == cell or {"true": "1", "false": "0"}.get(cell) == told
+        # as pages showed float32
+        short = "." in cell and _is_number(page_cell) and np.float32(page_cell) == np.float32(cell)
+        return short or page_cell == f"{float(cell) if set(cell) & set('.eEnN') else int(cell):,}"
+    return csv_cell(page_cell) == cell or {"true": "1", "false": "0"}.get(cell) == page_cell
 
 
 def _unlike_rows(
@@ -136,9 +137,9 @@ def _unlike_rows(
 
     manifest = release.manifest
     gone, policy = Funnel.model_validate(manifest.funnel), Policy.model_validate(manifest.policy)
-    made = parts_of_rows(gone, policy, tallies, _TablesOfRelease(tables_of_votes(release)))
+    all_parts = parts_of_rows(gone, policy, tallies, _TablesOfRelease(tables_of_votes(release)))
     skipped = (*UNRELEASED, *(() if tokens_known else ("answer_lengths",)))
-    parts = {part.key: part for part in made if part is not None and part.key not in skipped}
+    parts = {part.key: part for part in all_parts if part is not None and part.key not in skipped}
     for key in sorted(parts.keys() - tables.keys()):
         yield f"{REPORT}: it lacks the section {key}"
     for key in sorted(parts.keys() & tables.keys()):
@@ -167,10 +168,10 @@ def _unlike_part(section: PageSection, table: pl.DataFrame, part: "Part") -> Ite
     right = csv_frame(part.table).with_columns((~pl.selectors.numeric()).cast(pl.String))
     keys = [name for name, dtype in right.schema.items() if not dtype.is_float()]
     try:
-        told = table.cast({name: dtype for name, dtype in right.schema.items() if dtype.is_numeric()})
-        told, right = told.sort(keys), right.sort(keys)
-        for name in dict.fromkeys([*told.columns, *right.columns]):
-            assert_series_equal(told[name], right[name], abs_tol=_last_digit(right[name]))
+        page_table = table.cast({name: dtype for name, dtype in right.schema.items() if dtype.is_numeric()})
+        page_table, right = page_table.sort(keys), right.sort(keys)
+        for name in dict.fromkeys([*page_table.columns, *right.columns]):
+            assert_series_equal(page_table[name], right[name], abs_tol=_last_digit(right[name]))
     except (AssertionError, pl.exceptions.PolarsError):
         yield f"{_TABLES}/{part.key}.csv: not what the release gives"
 
@@ -185,14 +186,14 @@ def _worded(words: Mapping[str, object], section: PageSection) -> bool:
     """Whether title and text are those of `sections.yaml`, whatever stands at the places that the code fills in."""
     form = re.sub(r"\\{[^{}]*\\}", ".*", re.escape(str(words["about"])))
     more = ".*" if words.keys() - {"title", "group", "about"} else ""
-    told = section.paragraphs[0] if len(section.paragraphs) == _PARAGRAPHS else ""
-    return section.title == words["title"] and bool(re.fullmatch(form + more, told))
+    paragraph = section.paragraphs[0] if len(section.paragraphs) == _PARAGRAPHS else ""
+    return section.title == words["title"] and bool(re.fullmatch(form + more, paragraph))
 
 
 def _unlike_stand_ins(release: OpenRelease, page: ShownReport) -> Iterator[str]:
     """Problems of the warning: the page names the stand-ins of its run, the manifest those of earlier items, too."""
-    warnings, known = _stand_ins(page), {*release.manifest.embedded_providers}
-    if len(warnings) != bool(known) or not {*chain(*warnings)} <= known:
+    warnings, in_manifest = _stand_ins(page), {*release.manifest.embedded_providers}
+    if len(warnings) != bool(in_manifest) or not {*chain(*warnings)} <= in_manifest:
         yield f"{REPORT}: it does not say what the manifest says of embedded stand-ins"
 
 
