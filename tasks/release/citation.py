@@ -28,12 +28,12 @@ def description(manifest: Manifest) -> str:
     configs = "; ".join(
         f"{name}: {manifest.counts[name]:,} {ABOUT_CONFIGS[name]}" for name in configs_with_rows(manifest.counts)
     )
-    made = f"an arena dataset, made by arena-curation {manifest.software} from raw logs of "
+    origin = f"an arena dataset, made by arena-curation {manifest.software} from raw logs of "
     days = f"{manifest.first_day} to {manifest.last_day}"
     if is_benchmark(manifest):
-        made, days = f"a benchmark, made by arena-curation {manifest.software}", ""
+        origin, days = f"a benchmark, made by arena-curation {manifest.software}", ""
     return (
-        f"Version {manifest.version} of {made}{days} under the policy {manifest.policy['name']} "
+        f"Version {manifest.version} of {origin}{days} under the policy {manifest.policy['name']} "
         f"({manifest.policy_hash}). Rows: {configs or 'none'}."
     )
 

@@ -71,33 +71,36 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
 
     Raises BadInput when the manifest declares other columns than this version writes in a release of its layout.
     """
-    own = declared_columns(manifest.layout)
-    if manifest.columns != own:
+    written_columns = declared_columns(manifest.layout)
+    if manifest.columns != written_columns:
         raise BadInput(
             f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: it declares "
-            f"other columns ({', '.join(_differing(manifest, own))}); verify it with the version that made it, "
-            f"{maker(manifest.software)}"
+            f"other columns ({', '.join(_differing(manifest, written_columns))}); verify it with the version that made "
+            f"it, {maker(manifest.software)}"
         )
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
         table = table_of(name)
         try:
-            found = read_parquet_schema(folder / name)
+            schema = read_parquet_schema(folder / name)
         except (pa.ArrowException, OSError) as error:
             yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
             continue
-        if released_columns(found) != own.get(table):
+        if released_columns(schema) != written_columns.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
-        elif table in CONFIGS and not _has_features(found):
+        elif table in CONFIGS and not _has_features(schema):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 
-def _differing(manifest: Manifest, own: dict[str, list[ReleasedColumn]]) -> list[str]:
+def _differing(manifest: Manifest, written_columns: dict[str, list[ReleasedColumn]]) -> list[str]:
     declared = manifest.columns
-    sets = {table: ({c.name for c in declared.get(table, [])}, {c.name for c in own[table]}) for table in own}
+    sets = {
+        table: ({c.name for c in declared.get(table, [])}, {c.name for c in written_columns[table]})
+        for table in written_columns
+    }
     return [
         f"{table}: {', '.join(sorted(a ^ b)) or 'types'}" if table in declared else table
         for table, (a, b) in sets.items()
-        if declared.get(table) != own[table]
+        if declared.get(table) != written_columns[table]
     ]
 
 
@@ -125,19 +128,19 @@ def beside_rows(path: Path) -> Iterator[str]:
     groups = [described.row_group(number) for number in range(described.num_row_groups)]
     columns = [group.column(number) for group in groups for number in range(described.num_columns)]
     texts = [described.created_by or "", *comments, *_extremes(columns)]
-    if found := identifiers_in(pl.Series(texts, dtype=pl.String)):
-        yield f"its metadata holds an identifier: {', '.join(sorted(set().union(*found.values())))}"
-    known = sum(column.total_compressed_size for column in columns) + described.serialized_size
-    if path.stat().st_size != _MAGIC_BYTES + known + _FOOTER_BYTES:
+    if kinds_by_text := identifiers_in(pl.Series(texts, dtype=pl.String)):
+        yield f"its metadata holds an identifier: {', '.join(sorted(set().union(*kinds_by_text.values())))}"
+    accounted_bytes = sum(column.total_compressed_size for column in columns) + described.serialized_size
+    if path.stat().st_size != _MAGIC_BYTES + accounted_bytes + _FOOTER_BYTES:
         yield "it has bytes that belong to no column"
 
 
 def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
     """Minimum and maximum texts in the column statistics, except of messages."""
     for column in columns:
-        known = None if column.path_in_schema.endswith("content") else column.statistics
-        if known is not None and known.has_min_max:
-            yield from (value for value in (known.min, known.max) if isinstance(value, str))
+        statistics = None if column.path_in_schema.endswith("content") else column.statistics
+        if statistics is not None and statistics.has_min_max:
+            yield from (value for value in (statistics.min, statistics.max) if isinstance(value, str))
 
 
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
@@ -159,45 +162,47 @@ _TEXTS = {".md", ".csv", ".html", ".svg", ".cff"}
 
 def identifiers(text: str) -> set[str]:
     """Kinds of identifiers (ip, email, path) in a text, also in encoded form."""
-    return {kind for each in {text, normalised(text).text, *_decoded(text)} for kind in _plain_identifiers(each)}
+    return {
+        kind for spelling in {text, normalised(text).text, *_decoded(text)} for kind in _plain_identifiers(spelling)
+    }
 
 
 def _decoded(text: str) -> Iterator[str]:
     """Decoded base64 substrings that are printable ASCII."""
-    for found in _BASE64.findall(text):
+    for substring in _BASE64.findall(text):
         with suppress(ValueError):
-            if (decoded := base64.b64decode(found + "=" * (-len(found) % 4)).decode("ascii")).isprintable():
+            if (decoded := base64.b64decode(substring + "=" * (-len(substring) % 4)).decode("ascii")).isprintable():
                 yield decoded
 
 
 def _plain_identifiers(text: str) -> set[str]:
-    found = {"path"} if _PATH.search(text) else set()
+    kinds = {"path"} if _PATH.search(text) else set()
     for kind, pattern in _ADDRESSES.items():
         matches = pattern.form.finditer(text) if kind != "email" or "@" in text else ()
         if any(pattern.confidence(match) is not None for match in matches):
-            found.add(kind)
-    return found
+            kinds.add(kind)
+    return kinds
 
 
 def masked(name: str) -> str:
     """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays."""
-    shown = re.sub(rf"(?:{_PATH.pattern})\S*", "…", name)
+    masked_name = re.sub(rf"(?:{_PATH.pattern})\S*", "…", name)
     for pattern in _ADDRESSES.values():
-        shown = pattern.form.sub("…", shown)
-    return one_line(shown if shown != name else f"{name[:8]}…", 80)
+        masked_name = pattern.form.sub("…", masked_name)
+    return one_line(masked_name if masked_name != name else f"{name[:8]}…", 80)
 
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
     """Text -> `identifiers`, for the texts that have any."""
     hinted = texts.filter(texts.str.contains(f"{_HINT}|{_VEILED}")).unique(maintain_order=True)
-    return {text: found for text in hinted if (found := identifiers(text))}
+    return {text: kinds for text in hinted if (kinds := identifiers(text))}
 
 
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of card, manifest, leaderboards and report with identifiers, except the policy's contact address."""
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
-    if found := identifiers(manifest.model_dump_json(exclude={"policy"})):
-        yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(found))}"
+    if kinds := identifiers(manifest.model_dump_json(exclude={"policy"})):
+        yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(kinds))}"
     for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS):
         try:
             text = (folder / name).read_text(encoding="utf-8")
@@ -206,8 +211,8 @@ def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             continue
         if contact:
             text = text.replace(contact, "")
-        if found := set().union(*identifiers_in(pl.Series(text.splitlines(), dtype=pl.String)).values()):
-            yield f"{name}: holds an identifier: {', '.join(sorted(found))}"
+        if kinds := set().union(*identifiers_in(pl.Series(text.splitlines(), dtype=pl.String)).values()):
+            yield f"{name}: holds an identifier: {', '.join(sorted(kinds))}"
 
 
 _PEOPLE = {"user_id", "judge"}
@@ -227,20 +232,20 @@ _Row = Mapping[str, Any]
 
 def forbidden_data(policy: Policy) -> frozenset[str]:
     """Types of personal data in messages that a policy drops or redacts."""
-    found: set[str] = set()
+    types: set[str] = set()
     for rule in policy.rules:
         stops = rule.action in (Action.DROP, Action.REDACT)
         if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
-            found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
-    return frozenset(found)
+            types |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
+    return frozenset(types)
 
 
 def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[list[str]]:
     """Problems of the rows of each row group of a shard, up to one that cannot be read."""
-    found: list[list[str]] = []
+    problems_of_groups: list[list[str]] = []
     with suppress(*READ_ERRORS):
-        found.extend([*wrong_rows(config, group, forbidden)] for group in sound_groups(shard))
-    return found
+        problems_of_groups.extend([*wrong_rows(config, group, forbidden)] for group in sound_groups(shard))
+    return problems_of_groups
 
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
@@ -264,12 +269,12 @@ def _values(config: str, row: _Row) -> Iterator[str]:
         yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(PUBLISHED_WINNERS.values())}"
     if not math.isfinite(row.get("tstamp") or 0):
         yield f"{named}: tstamp is no time"
-    for column in (each for each in _TURNS if each in row):
+    for column in (name for name in _TURNS if name in row):
         other = {turn["role"] for turn in row[column]} - _ROLES[config]
         if other:
             yield f"{named}: {column} has messages by {', '.join(sorted(repr(role) for role in other))}"
-        shown = [(each, len(turn["content"])) for turn in row[column] for each in turn["images"] or ()]
-        if not all(0 <= each["image"] < len(row["images"]) and 0 <= each["character"] <= end for each, end in shown):
+        spots = [(spot, len(turn["content"])) for turn in row[column] for spot in turn["images"] or ()]
+        if not all(0 <= spot["image"] < len(row["images"]) and 0 <= spot["character"] <= end for spot, end in spots):
             yield f"{named}: {column} shows an image that the row has not, or places one beyond the text"
     if "num_turns" in row and row["num_turns"] != sum(t["role"] == "user" for t in row[_FIRST_SIDE[config]]):
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
@@ -284,8 +289,8 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
         for kinds in names.values():
             yield f"{column} holds an identifier: {', '.join(sorted(kinds))}"
     for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
-        said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
-        for kinds in personal_data_in(said, forbidden).values():
+        texts = group[name] if name in _WORDS else group[name].explode().struct.field("content")
+        for kinds in personal_data_in(texts, forbidden).values():
             yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
 
 
@@ -296,13 +301,13 @@ def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict
     """
     texts = {column.name: column for column in rows.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS))}
     texts |= {"models": rows["models"].explode()} if "models" in rows.columns else {}
-    found: dict[str, dict[str, set[str]]] = {}
+    wrong_by_column: dict[str, dict[str, set[str]]] = {}
     for name, column in texts.items():
         kinds = identifiers_in(column.drop_nulls())
         for text, data in personal_data_in(column, forbidden).items() if name in _NAMES else ():
             kinds[text] = kinds.get(text, set()) | data
-        found |= {name: kinds} if kinds else {}
-    return found
+        wrong_by_column |= {name: kinds} if kinds else {}
+    return wrong_by_column
 
 
 def personal_data(text: str) -> set[str]:
@@ -312,9 +317,9 @@ def personal_data(text: str) -> set[str]:
 
 def personal_data_in(texts: pl.Series, forbidden: frozenset[str]) -> dict[str, set[str]]:
     """Text -> types of personal data in it that are forbidden, for the texts that have any."""
-    said = texts.drop_nulls().unique(maintain_order=True).to_list()
-    types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(said))
-    return {text: kinds for text, kinds in zip(said, types, strict=True) if kinds}
+    distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list()
+    types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(distinct_texts))
+    return {text: kinds for text, kinds in zip(distinct_texts, types, strict=True) if kinds}
 
 
 def wrong_texts(path: str, texts: pl.Series, forbidden: frozenset[str], named: str = "a text") -> Iterator[str]:
@@ -332,8 +337,8 @@ def sound_items(folder: Path, table: str) -> tuple[pl.DataFrame | None, list[str
         rows = pl.concat(sound_groups(folder / path))
     except READ_ERRORS as error:
         return None, [f"{path}: its pages cannot be read ({type(error).__name__})"]
-    known = pl.Series(list(released_prompts(folder)), dtype=pl.String)
-    strangers = rows.filter(~pl.col("question_id").is_in(known.implode()))["question_id"]
+    bench_ids = pl.Series(list(released_prompts(folder)), dtype=pl.String)
+    strangers = rows.filter(~pl.col("question_id").is_in(bench_ids.implode()))["question_id"]
     problems = [f"{path}: {name!r} is no prompt of the benchmark" for name in strangers]
     if rows["question_id"].is_duplicated().any():
         problems.append(f"{path}: a prompt is there more than once")
@@ -342,8 +347,8 @@ def sound_items(folder: Path, table: str) -> tuple[pl.DataFrame | None, list[str
 
 def wrong_identifiers(path: str, texts: pl.Series) -> Iterator[str]:
     """Problems of texts of a file that hold an identifier."""
-    for found in identifiers_in(texts).values():
-        yield f"{path}: a text holds an identifier: {', '.join(sorted(found))}"
+    for kinds in identifiers_in(texts).values():
+        yield f"{path}: a text holds an identifier: {', '.join(sorted(kinds))}"
 
 
 def _image(image: Mapping[str, Any]) -> list[str]:
@@ -395,9 +400,9 @@ class ImageContents:
 
     def wrong(self, rows: pl.DataFrame) -> Iterator[str]:
         """Problems of the images of some rows that no earlier row showed."""
-        shown = rows["images"].explode().drop_nulls().struct.unnest().drop_nulls().unique(maintain_order=True)
-        hashes = shown.select(pl.struct(pl.col("path").hash(), pl.col("bytes").hash()).hash()).to_series()
-        new = shown.filter(pl.Series([each not in self._checked for each in hashes], dtype=pl.Boolean))
+        images = rows["images"].explode().drop_nulls().struct.unnest().drop_nulls().unique(maintain_order=True)
+        hashes = images.select(pl.struct(pl.col("path").hash(), pl.col("bytes").hash()).hash()).to_series()
+        new = images.filter(pl.Series([image_hash not in self._checked for image_hash in hashes], dtype=pl.Boolean))
         self._checked.update(hashes)
         for problems in map_ordered(_image, new.iter_rows(named=True), min(4, os.cpu_count() or 1)):
             yield from problems

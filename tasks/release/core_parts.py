@@ -210,7 +210,7 @@ def _wrong_runners(release: OpenRelease) -> Iterator[str]:
         if not path.is_file():
             if release.manifest.counts["bench"] and release.manifest.layout >= _RUNNERS_SINCE:
                 yield f"{name}: missing"
-        elif (told := path.read_bytes()) != content.encode() and sha256(told).hexdigest() not in _EARLIER_RUNNERS:
+        elif (on_disk := path.read_bytes()) != content.encode() and sha256(on_disk).hexdigest() not in _EARLIER_RUNNERS:
             yield f"{name}: not what this version writes; do not run it"
 
 
@@ -231,7 +231,7 @@ def _write_thinking(unsealed: Unsealed) -> Stated:
     chat = _released(unsealed.folder, "chat").with_columns(
         side=pl.lit(None, pl.String), conversation_id="id", turns=pl.lit(None, pl.Int32)
     )
-    shown = [chat] + [
+    conversations = [chat] + [
         battles.select(
             "config", "id", side=pl.lit(letter), conversation_id=f"conversation_{letter}", turns=f"turns_{letter}"
         )
@@ -241,9 +241,9 @@ def _write_thinking(unsealed: Unsealed) -> Stated:
     require_redactions(unsealed.store)
     for rows in unsealed.store.batches(_SERVED):
         thoughts_of_rows = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
-        of_shown = thoughts_of_rows.join(pl.concat(shown), on="conversation_id")
+        released_thoughts = thoughts_of_rows.join(pl.concat(conversations), on="conversation_id")
         until_vote = pl.col("turns").is_null() | (pl.col("turn") < 2 * pl.col("turns"))
-        thoughts.append(of_shown.filter(until_vote).select(thoughts[0].columns))
+        thoughts.append(released_thoughts.filter(until_vote).select(thoughts[0].columns))
     write_table(unsealed.folder, _THINKING, pl.concat(thoughts).sort("config", "id", "side", "turn"))
     return Stated()
 
@@ -267,8 +267,8 @@ def _wrong_thinking(release: OpenRelease) -> Iterator[str]:
         yield f"{THINKING}: it is {'missing' if rows is None else 'there'}, against the policy (release_thinking)"
     if rows is None:
         return
-    shown = pl.concat(_released(release.folder, config) for config in ("chat", "battle"))
-    if count := rows.join(shown, on=["config", "id"], how="anti").height:
+    released_rows = pl.concat(_released(release.folder, config) for config in ("chat", "battle"))
+    if count := rows.join(released_rows, on=["config", "id"], how="anti").height:
         yield f"{THINKING}: {count:,} rows are of no released row"
     yield from wrong_texts(THINKING, rows["thinking"], forbidden_data(policy))
 

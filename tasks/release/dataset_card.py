@@ -59,23 +59,24 @@ def _wrong_linkage(release: OpenRelease) -> Iterator[str]:
             yield f"{config}: {person} is there, and the policy says that it is not (linkage.users)"
 
 
-def _columns(folder: Path, config: str, names: list[str], *made: pl.Expr) -> pl.DataFrame:
-    """Some columns of all rows, or what `made` makes of them."""
+def _columns(folder: Path, config: str, names: list[str], *expressions: pl.Expr) -> pl.DataFrame:
+    """Some columns of all rows, or what `expressions` make of them."""
     shards = shard_files(folder, config)
     groups = (group for path in shards for group in read_parquet_groups(path, names))
-    frames = [rows.select(*made or names) for rows in together(groups)]
-    return pl.concat(frames or [frame_of(CONFIGS[config], []).select(*made or names)])
+    frames = [rows.select(*expressions or names) for rows in together(groups)]
+    return pl.concat(frames or [frame_of(CONFIGS[config], []).select(*expressions or names)])
 
 
 def _joinable(folder: Path, _: int) -> str:
-    told = {config: _told(folder, config) for config in PERSON_COLUMNS}
-    counts = {config: _counted(rows) for config, rows in told.items() if rows.height}
+    rows_by_config = {config: _told(folder, config) for config in PERSON_COLUMNS}
+    counts = {config: _counted(rows) for config, rows in rows_by_config.items() if rows.height}
     if not counts:
         return ""
     lines = [
-        f"| {what} | {' | '.join(f'{of[what]:,}' for of in counts.values())} |" for what in next(iter(counts.values()))
+        f"| {what} | {' | '.join(f'{numbers[what]:,}' for numbers in counts.values())} |"
+        for what in next(iter(counts.values()))
     ]
-    heard, voted = (rows["person"] for rows in told.values())
+    heard, voted = (rows["person"] for rows in rows_by_config.values())
     both = heard.filter(heard.is_in(voted.drop_nulls().implode())).n_unique()
     return f"""{JOINABLE}
 
@@ -95,9 +96,9 @@ def _told(folder: Path, config: str) -> pl.DataFrame:
     person, spoken, models = PERSON_COLUMNS[config], _SPOKEN[config], MODEL_COLUMNS[config]
     pairs = pl.concat_list(pl.struct("language", model).hash() for model in models)
     prompt = pl.col(spoken).list.eval(_ASKED).list.join("\n\n").hash()
-    made = {"person": pl.col(person), "tstamp": pl.col("tstamp"), "pairs": pairs, "prompt": prompt}
+    columns = {"person": pl.col(person), "tstamp": pl.col("tstamp"), "pairs": pairs, "prompt": prompt}
     names = [person, "tstamp", "language", *models, spoken]
-    return _columns(folder, config, names, *(each.alias(name) for name, each in made.items()))
+    return _columns(folder, config, names, *(expression.alias(name) for name, expression in columns.items()))
 
 
 def _counted(rows: pl.DataFrame) -> dict[str, int]:
@@ -116,7 +117,7 @@ def _counted(rows: pl.DataFrame) -> dict[str, int]:
 
 def _categories(folder: Path, _: int) -> str:
     """A line for each category and vote: rows that have it, of those where it is known."""
-    told: dict[str, dict[str, str]] = {}
+    cells_of_name: dict[str, dict[str, str]] = {}
     alone = is_benchmark_alone(folder)
     votes = pl.Series("winner", [], pl.String)
     for config, row in CONFIGS.items():
@@ -124,19 +125,22 @@ def _categories(folder: Path, _: int) -> str:
         votes = rows.get_column("winner", default=votes)
         for tag in rows["categories"].struct.unnest() if rows.height else ():
             if tag.sum() or not alone:
-                told.setdefault(tag.name, {})[config] = f"{tag.sum():,} of {tag.count():,}"
+                cells_of_name.setdefault(tag.name, {})[config] = f"{tag.sum():,} of {tag.count():,}"
     for winner, count in votes.value_counts(name="votes").sort("winner").iter_rows():
-        told[f"vote: {winner}"] = {"battle": f"{count:,}"}
-    if alone and not told:
+        cells_of_name[f"vote: {winner}"] = {"battle": f"{count:,}"}
+    if alone and not cells_of_name:
         return ""
-    shown = [config for config in CONFIGS if any(config in counts for counts in told.values())]
-    lines = [f"| {name} | {' | '.join(counts.get(config, '') for config in shown)} |" for name, counts in told.items()]
+    configs = [config for config in CONFIGS if any(config in counts for counts in cells_of_name.values())]
+    lines = [
+        f"| {name} | {' | '.join(counts.get(config, '') for config in configs)} |"
+        for name, counts in cells_of_name.items()
+    ]
     return f"""{CATEGORIES_TITLE}
 
 Rows that have a category, of those where it is known.
 
-| | {" | ".join(f"`{config}`" for config in shown)} |
-|---|{"--:|" * len(shown)}
+| | {" | ".join(f"`{config}`" for config in configs)} |
+|---|{"--:|" * len(configs)}
 {chr(10).join(lines)}
 
 """
@@ -218,8 +222,8 @@ def dataset_card(
 def _named_versions(policy: Policy) -> Iterator[list[str]]:
     """Cells of each model whose facts the policy has: name, version, maker, licence and day."""
     for name, facts in sorted(policy.models.items()):
-        told = (facts.version, facts.provider, facts.licence, facts.since and facts.since.isoformat())
-        yield [markdown_text(name), *(markdown_text(each) if each else UNKNOWN_CELL for each in told)]
+        cells = (facts.version, facts.provider, facts.licence, facts.since and facts.since.isoformat())
+        yield [markdown_text(name), *(markdown_text(cell) if cell else UNKNOWN_CELL for cell in cells)]
 
 
 def language_codes(manifest: Manifest) -> list[str]:
@@ -297,8 +301,8 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
     named = {(row["reference"], row["metric"], row["sample"]): row for row in rows}
     for reference, metric in dict.fromkeys((row["reference"], row["metric"]) for row in rows):
         both = (named.get((reference, metric, sample)) for sample in ("bench", "random"))
-        shown = (f"{row['mean']:.3f} ({row['low']:.3f} to {row['high']:.3f})" if row else "–" for row in both)
-        yield (metric, reference, *shown)
+        cells = (f"{row['mean']:.3f} ({row['low']:.3f} to {row['high']:.3f})" if row else "–" for row in both)
+        yield (metric, reference, *cells)
 
 
 def size_category(rows: int) -> str:
@@ -334,7 +338,7 @@ def data_files(counts: Mapping[str, int]) -> list[dict[str, Any]]:
         {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/data/train-*.parquet"}]}
         for name in configs_with_rows(counts)
     ]
-    return [each | {"default": True} if place == 0 else each for place, each in enumerate(configs)]
+    return [config | {"default": True} if place == 0 else config for place, config in enumerate(configs)]
 
 
 def dataset_name(config: str) -> str:
@@ -410,6 +414,6 @@ def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:
 def unmeasured_line(manifest: Manifest) -> str:
     """A line such as `categories=openai: 3 of 120 items`; empty when nothing is missing."""
     return "; ".join(
-        f"{name}={each.provider}: {each.unmeasured:,} of {each.items:,} items"
-        for name, each in sorted(manifest.unmeasured.items())
+        f"{name}={counts.provider}: {counts.unmeasured:,} of {counts.items:,} items"
+        for name, counts in sorted(manifest.unmeasured.items())
     )

@@ -61,21 +61,21 @@ def diff_releases(
     before, after = read_manifest(old), read_manifest(new)
     check_shards(old, before)
     check_shards(new, after)
-    known = {column: reason for reason, columns in _causes(before, after) for column in columns}
+    cause_of_column = {column: reason for reason, columns in _causes(before, after) for column in columns}
     schema_changes, breaks, other_prompts = list[str](), list[str](), 0
     rows: Counter[str] = Counter()
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     reasons: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     for config in CONFIGS:
         if shard_files(old, config) and shard_files(new, config):
-            schemas = (read_parquet_schema(shard_files(each, config)[0]) for each in (old, new))
+            schemas = (read_parquet_schema(shard_files(folder, config)[0]) for folder in (old, new))
             breaking, came = _columns(config, *schemas)
             schema_changes += breaking + came
             breaks += breaking
         compared = _Compared(config, shard_files(old, config), shard_files(new, config))
         if same := compared.counts["same"]:
             rows[f"{config} same"] = same
-        for change in compared.changes(why, known):
+        for change in compared.changes(why, cause_of_column):
             rows[f"{config} {change.change}"] += 1
             columns[config].update(change.columns)
             reasons[config].update(change.why)
@@ -108,7 +108,7 @@ def _bump(
     major = [*breaks, *([f"another benchmark: {', '.join(prompts)}"] if prompts else [])]
     if major:
         return Bump.MAJOR, major
-    minor = [f"{config}: {', '.join(told)}" for config in CONFIGS if (told := counted(config))]
+    minor = [f"{config}: {', '.join(changes)}" for config in CONFIGS if (changes := counted(config))]
     minor += [*schema_changes, *([_FITTED_ANEW] if other_fit else [])]
     if minor:
         return Bump.MINOR, minor
@@ -152,9 +152,11 @@ class _Compared:
 
     def __init__(self, config: str, old: Sequence[Path], new: Sequence[Path]) -> None:
         self._config = config
-        held = [{(stat.st_dev, stat.st_ino): path for path in paths for stat in [path.stat()]} for paths in (old, new)]
-        shared = held[0].keys() & held[1].keys()
-        sides = [[path for place, path in of.items() if place not in shared] for of in held]
+        files_of_sides = [
+            {(stat.st_dev, stat.st_ino): path for path in paths for stat in [path.stat()]} for paths in (old, new)
+        ]
+        shared = files_of_sides[0].keys() & files_of_sides[1].keys()
+        sides = [[path for place, path in files.items() if place not in shared] for files in files_of_sides]
         names = [[{*read_parquet_schema(path).names} for path in paths[:1]] for paths in sides]
         of_sides = [*names[0], *names[1]]
         both = sorted(set.intersection(*of_sides) - {ROW_KEYS[config]}) if of_sides else ["images"]
@@ -184,9 +186,9 @@ class _Compared:
         """A row is one that differs: its id, its `change`, and for each column whether its value is another one."""
         self.counts = Counter[str](dict(compared["change"].value_counts().iter_rows()))
         """added, removed, changed or same -> rows."""
-        self.counts["same"] += sum(parquet_rows(held[0][place]) for place in shared)
+        self.counts["same"] += sum(parquet_rows(files_of_sides[0][place]) for place in shared)
 
-    def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
+    def changes(self, why: Why, cause_of_column: Mapping[str, str]) -> Iterator[RowChange]:
         """Every row that differs, ordered by id."""
         for rows in self._differing.iter_slices(_BATCH_ROWS):
             removed = rows.filter(change="removed")[ROW_KEYS[self._config]].to_list()
@@ -195,7 +197,7 @@ class _Compared:
                 names, causes = [], reasons.get(key, [])
                 if change == "changed":
                     names = [name for name, other in zip(self._columns, is_other, strict=True) if other]
-                    causes = list(dict.fromkeys(known[name] for name in names if name in known))
+                    causes = list(dict.fromkeys(cause_of_column[name] for name in names if name in cause_of_column))
                 yield RowChange(config=self._config, id=key, change=change, columns=names, why=causes)
 
 
@@ -218,13 +220,13 @@ def since_earlier(earlier: EarlierRelease, sealed: Manifest, folder: Path) -> li
     before, after = earlier.manifest.files, sealed.files
     old, new = {*before.values()}, {*after.values()}
     lines = [_FITTED_ANEW] if _fits_differ(earlier.manifest, sealed) else []
-    known = earlier.shards(path for path, file in before.items() if file not in new)
+    earlier_shards = earlier.shards(path for path, file in before.items() if file not in new)
     for config in CONFIGS:
-        there = [file for path, file in known.items() if path.startswith(f"{config}/data/")]
+        there = [file for path, file in earlier_shards.items() if path.startswith(f"{config}/data/")]
         here = [folder / path for path, file in after.items() if path.startswith(f"{config}/data/") and file not in old]
         counts = _Compared(config, there, here).counts
-        told = [f"{counts[change]:,} {change}" for change in ("added", "removed", "changed") if counts[change]]
-        lines += [f"{config} {', '.join(told)}"] if told else []
+        changes = [f"{counts[change]:,} {change}" for change in ("added", "removed", "changed") if counts[change]]
+        lines += [f"{config} {', '.join(changes)}"] if changes else []
     fresh = [file.bytes for file in after.values() if file not in old]
     return [
         f"since {earlier.manifest.version}: {'; '.join(lines) or 'no row is new'}",
@@ -237,10 +239,12 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     """Differences in policy, settings, signal versions and providers, in words."""
     if _fits_differ(old, new):
         yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
-    before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
+    before, after = ({json.dumps(rule, sort_keys=True) for rule in manifest.policy["rules"]} for manifest in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
-        told = (Rule.model_validate_json(rule) for rule in sorted(rules))
-        yield from (f"policy {sign} {_ACTIONS[rule.action]}: {rule.reason}: {rule_text(rule)}" for rule in told)
+        changed_rules = (Rule.model_validate_json(rule) for rule in sorted(rules))
+        yield from (
+            f"policy {sign} {_ACTIONS[rule.action]}: {rule.reason}: {rule_text(rule)}" for rule in changed_rules
+        )
     for name in ("licence", "contact"):
         yield from _values(name, old.policy.get(name), new.policy.get(name))
     for name in sorted((old.policy.keys() | new.policy.keys()) - _TOLD_APART):
@@ -280,7 +284,7 @@ def _causes(old: Manifest, new: Manifest) -> Iterator[tuple[str, tuple[str, ...]
             yield f"{' and '.join(anew)} measured by another version", (column,)
     if old.policy.get("renames") != new.policy.get("renames"):
         yield "the policy renames other models", _MODELS
-    redact = [[rule for rule in each.policy["rules"] if rule.get("action") == "redact"] for each in (old, new)]
+    redact = [[rule for rule in manifest.policy["rules"] if rule.get("action") == "redact"] for manifest in (old, new)]
     if redact[0] != redact[1]:
         yield "the policy redacts something else", _TEXTS
     if _fits_differ(old, new):

@@ -72,11 +72,12 @@ def releases_in(folder: Path) -> str:
     if not folder.is_dir():
         return "; there is no such folder"
     for parent in (folder, folder / "releases"):
-        found = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
-        if found:
-            some = ", ".join(repr(name) for name in found[-5:])
+        versions = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
+        if versions:
+            last_names = ", ".join(repr(name) for name in versions[-5:])
             return (
-                f"; {str(parent)!r} holds {len(found)} releases ({some}): name one, such as {str(parent / found[-1])!r}"
+                f"; {str(parent)!r} holds {len(versions)} releases ({last_names}): name one, such as "
+                f"{str(parent / versions[-1])!r}"
             )
     return f"; a release is the folder of a version, such as {str(folder / 'releases' / '1.0.0')!r}"
 
@@ -116,10 +117,10 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _not_understood(path: Path) -> str:
     """The message for a manifest that is broken or of another version."""
-    made = ""
+    advice = ""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        made = f"; it says that {maker(json.loads(path.read_bytes())['software'])} made it: use that"
-    return f"{str(path)!r} is not a manifest this version understands{made}"
+        advice = f"; it says that {maker(json.loads(path.read_bytes())['software'])} made it: use that"
+    return f"{str(path)!r} is not a manifest this version understands{advice}"
 
 
 def maker(software: object) -> str:

@@ -300,9 +300,9 @@ def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
 
 def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `failures`, with `image_ids`. `drawn`: conversations with features and columns of table `failures`."""
-    found = ("failure_type", "reviewed", "typed_by", "judges", "both_bad", "models")
+    columns = ("failure_type", "reviewed", "typed_by", "judges", "both_bad", "models")
     return drawn.sort("conversation_id").select(
-        "image_ids", *found, *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
+        "image_ids", *columns, *_PLACE, question_id="conversation_id", turns=_asked(), categories=_categories()
     )
 
 

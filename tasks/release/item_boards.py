@@ -58,13 +58,13 @@ def _write(
     names: Sequence[str], items: str, stand_ins: Callable[[pl.DataFrame], Sequence[str]], unsealed: Unsealed
 ) -> Stated:
     """Write the tables, of benchmarks that have a released item."""
-    told, benches = set[str](), _benches(unsealed.folder, items)
+    embedded_models, benches = set[str](), _benches(unsealed.folder, items)
     for name in names:
         rows = unsealed.store.read(name).filter(pl.col("bench").is_in(benches))
         if rows.height:
             write_table(unsealed.folder, BOARD_PATHS[name], rows)
-            told |= {*stand_ins(rows)} if name == names[0] else set()
-    return Stated(stand_ins=sorted(told))
+            embedded_models |= {*stand_ins(rows)} if name == names[0] else set()
+    return Stated(stand_ins=sorted(embedded_models))
 
 
 def _wrong(
@@ -85,9 +85,9 @@ def _wrong(
         assert rows is not None
         for bench in sorted({*rows["bench"]} - _benches(release.folder, items)):
             yield f"{named}: {bench!r} is a benchmark of no released item"
-        for impossible, told in of_table:
+        for impossible, problem in of_table:
             if count := rows.filter(impossible).height:
-                yield f"{named}: {count:,} rows where {told}"
+                yield f"{named}: {count:,} rows where {problem}"
         texts = pl.concat([pl.Series([], dtype=pl.String), *rows.select(pl.selectors.string()).iter_columns()])
         yield from wrong_identifiers(named, texts.drop_nulls().unique(maintain_order=True))
         for stand_in in stand_ins(rows) if name == next(iter(rules)) else ():
@@ -95,9 +95,9 @@ def _wrong(
                 yield f"{named}: made by the stand-in {stand_in}, which the manifest does not name"
 
 
-def _section(title: str, shown: Callable[[BoardOf], Iterator[ShownBoard]], folder: Path, _prompts: int) -> str:
+def _section(title: str, shown_boards: Callable[[BoardOf], Iterator[ShownBoard]], folder: Path, _prompts: int) -> str:
     """The boards as Markdown, with an empty line at the end; empty without the files."""
-    boards = list(shown(boards_of_release(folder)))
+    boards = list(shown_boards(boards_of_release(folder)))
     return "".join([f"{title}\n\n", *map(_markdown, boards)]) if boards else ""
 
 

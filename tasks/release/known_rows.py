@@ -37,7 +37,7 @@ def _write(unsealed: Unsealed) -> Stated:
     if store.height("known_sources") == 0:
         return Stated()
     matches = store.read("known_matches", ["conversation_id", "benchmark", "picture", "question"])
-    held = matches.with_columns(pl.col("picture", "question").is_not_null())
+    matched_parts = matches.with_columns(pl.col("picture", "question").is_not_null())
     sides = store.read("battles", ["battle_id", "conversation_a", "conversation_b"])
     of_battles = sides.unpivot(["conversation_a", "conversation_b"], index="battle_id", value_name="conversation_id")
     released = _released(unsealed.folder)
@@ -47,7 +47,7 @@ def _write(unsealed: Unsealed) -> Stated:
         released.filter(~is_battle).with_columns(conversation_id="id"),
         released.filter(is_battle).join(of_battles.drop("variable"), left_on="id", right_on="battle_id"),
     ])  # fmt: skip
-    rows = of_conversations.join(held, on="conversation_id").group_by("config", "id", "benchmark")
+    rows = of_conversations.join(matched_parts, on="conversation_id").group_by("config", "id", "benchmark")
     either_side = rows.agg(pl.col("picture", "question").any())
     write_table(unsealed.folder, _TABLE, either_side.sort("config", "id", "benchmark"))
     return Stated()

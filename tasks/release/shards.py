@@ -90,7 +90,7 @@ def _older(described: Any) -> Any:
         return described
     if described.get("_type") == "List":
         return [_older(described["feature"])]
-    return {name: _older(each) for name, each in described.items()}
+    return {name: _older(feature) for name, feature in described.items()}
 
 
 class ReleasedImages:
@@ -106,11 +106,11 @@ class ReleasedImages:
         kinds = {"image_id": pl.String, "format": pl.String, "part": pl.UInt32}
         kinds |= {"group": pl.UInt32, "mean_bytes": pl.UInt32}
         frames = [pl.DataFrame(schema=kinds)]
-        for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
+        for number, (table_and_part, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
             mean = pl.lit(total // max(1, count), pl.UInt32)
-            named = store.read_part(*each, ["image_id", "format"])
+            named = store.read_part(*table_and_part, ["image_id", "format"])
             named = named.with_columns(
-                part=pl.lit(number, pl.UInt32), group=store.group_of_rows(*each), mean_bytes=mean
+                part=pl.lit(number, pl.UInt32), group=store.group_of_rows(*table_and_part), mean_bytes=mean
             )
             frames.append(named)
         self._index = pl.concat(frames)
@@ -122,8 +122,8 @@ class ReleasedImages:
 
     def _of(self, image_ids: pl.Series) -> pl.DataFrame:
         """The places of these images; `image_ids` has a list of ids a row."""
-        shown = image_ids.explode().drop_nulls().unique()
-        return self._index.filter(pl.col("image_id").is_in(shown.implode())).unique("image_id", keep="first")
+        distinct_ids = image_ids.explode().drop_nulls().unique()
+        return self._index.filter(pl.col("image_id").is_in(distinct_ids.implode())).unique("image_id", keep="first")
 
     def stretches(self, rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, dict[str, dict[str, Any]]]]:
         """Split rows with `image_ids` into slices with about a row group of images each; yields (slice, images by id).
@@ -135,22 +135,29 @@ class ReleasedImages:
         weights = dict(places.select("image_id", "mean_bytes").iter_rows())
         stretch, total = [], 0
         for image_ids in rows["image_ids"].to_list():
-            total += sum(weights.get(each, 0) for each in image_ids)
+            total += sum(weights.get(image_id, 0) for image_id in image_ids)
             stretch.append(total // ROW_GROUP_BYTES)
-        for some in rows.with_columns(stretch=pl.Series(stretch)).partition_by("stretch", maintain_order=True):
-            yield some.drop("stretch"), self._read(some["image_ids"].explode().drop_nulls().unique(), places)
+        for rows_of_stretch in rows.with_columns(stretch=pl.Series(stretch)).partition_by(
+            "stretch", maintain_order=True
+        ):
+            yield (
+                rows_of_stretch.drop("stretch"),
+                self._read(rows_of_stretch["image_ids"].explode().drop_nulls().unique(), places),
+            )
 
     def _read(self, image_ids: pl.Series, places: pl.DataFrame) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        wanted = places.filter(pl.col("image_id").is_in(image_ids.implode()))
-        for (part, group), some in wanted.sort("part", "group").group_by("part", "group", maintain_order=True):
-            images = self._group(int(str(part)), int(str(group))).join(some, on="image_id", how="semi")
+        images_by_id: dict[str, dict[str, Any]] = {}
+        needed_places = places.filter(pl.col("image_id").is_in(image_ids.implode()))
+        for (part, group), places_of_group in needed_places.sort("part", "group").group_by(
+            "part", "group", maintain_order=True
+        ):
+            images = self._group(int(str(part)), int(str(group))).join(places_of_group, on="image_id", how="semi")
             for image_id, form, content in images.iter_rows():
                 file, kind = released_file(content, form)
-                found[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
-        if missing := sorted({*image_ids} - found.keys()):
+                images_by_id[image_id] = {"bytes": file, "path": f"{image_id}.{kind}"}
+        if missing := sorted({*image_ids} - images_by_id.keys()):
             raise KeyError(missing[0])
-        return found
+        return images_by_id
 
     def _read_group(self, part: int, group: int) -> pl.DataFrame:
         return self._store.read_group(*self._parts[part], group, ["image_id", "format", "bytes"])
@@ -185,15 +192,18 @@ def write_shards(
     without their images, and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    schema, made = shard_schema(config), dict[Path, str]()
-    for some in _cut(config, frames, rows):
-        key = _key(schema, some, images)
-        files = earlier.take(key, folder, len(made)) if earlier else []
-        made |= dict.fromkeys(files or _write(schema, some, images, folder, len(made)), key)
-    if not made:
+    schema, key_of_file = shard_schema(config), dict[Path, str]()
+    for rows_of_shard in _cut(config, frames, rows):
+        key = _key(schema, rows_of_shard, images)
+        files = earlier.take(key, folder, len(key_of_file)) if earlier else []
+        key_of_file |= dict.fromkeys(files or _write(schema, rows_of_shard, images, folder, len(key_of_file)), key)
+    if not key_of_file:
         parquet_writer(folder / "00000.parquet", schema).close()
-        made[folder / "00000.parquet"] = ""
-    return {path.rename(folder / f"train-{path.stem}-of-{len(made):05d}.parquet"): key for path, key in made.items()}
+        key_of_file[folder / "00000.parquet"] = ""
+    return {
+        path.rename(folder / f"train-{path.stem}-of-{len(key_of_file):05d}.parquet"): key
+        for path, key in key_of_file.items()
+    }
 
 
 def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
@@ -232,7 +242,10 @@ def _versions() -> list[str]:
 def _write(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages, folder: Path, first: int) -> list[Path]:
     """Write the rows of one shard as files numbered from `first`."""
     paths = [folder / f"{first:05d}.parquet"]
-    tables = ((_with_images(some, shown, schema), _row_bytes(some, shown)) for some, shown in images.stretches(rows))
+    tables = (
+        (_with_images(rows_of_stretch, images_by_id, schema), _row_bytes(rows_of_stretch, images_by_id))
+        for rows_of_stretch, images_by_id in images.stretches(rows)
+    )
     file = parquet_writer(paths[0], schema)
     for another, group in _row_groups(tables):
         if another:
@@ -266,13 +279,15 @@ def _row_groups(tables: Iterable[tuple[pa.Table, Iterable[int]]]) -> Iterator[tu
         yield new_shard, pa.concat_tables(waiting)
 
 
-def _with_images(rows: pl.DataFrame, shown: dict[str, dict[str, Any]], schema: pa.Schema) -> pa.Table:
+def _with_images(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]], schema: pa.Schema) -> pa.Table:
     field = schema.field("images")
-    listed = pa.array([[shown[each] for each in image_ids] for image_ids in rows["image_ids"].to_list()], field.type)
+    listed = pa.array(
+        [[images_by_id[image_id] for image_id in image_ids] for image_ids in rows["image_ids"].to_list()], field.type
+    )
     return pa.table(rows.drop("image_ids")).append_column(field, listed).select(schema.names).cast(schema)
 
 
-def _row_bytes(rows: pl.DataFrame, shown: dict[str, dict[str, Any]]) -> Iterator[int]:
+def _row_bytes(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]]) -> Iterator[int]:
     """Approximate bytes of each row in memory."""
     messages = [
         pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum()
@@ -281,4 +296,4 @@ def _row_bytes(rows: pl.DataFrame, shown: dict[str, dict[str, Any]]) -> Iterator
     ]
     texts = rows.select(pl.sum_horizontal(pl.lit(0), *messages)).to_series()
     for image_ids, text in zip(rows["image_ids"].to_list(), texts, strict=True):
-        yield PLAIN_ROW_BYTES + text + sum(len(shown[each]["bytes"]) for each in image_ids)
+        yield PLAIN_ROW_BYTES + text + sum(len(images_by_id[image_id]["bytes"]) for image_id in image_ids)

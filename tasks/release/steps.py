@@ -141,8 +141,8 @@ def unchanged_release(settings: Settings, versions: Versions) -> StageReport | N
 
 def _made_from(store: Store, settings: Settings, versions: Versions) -> str:
     """Digest of tables, settings, signal versions, prompts, our files and installed packages."""
-    own, others = Path(__file__).parents[2], Path(pl.__file__).parents[1]
-    ours = (path for name in ("flows", "schemas", "tasks") for path in (own / name).rglob("*"))
+    root, others = Path(__file__).parents[2], Path(pl.__file__).parents[1]
+    ours = (path for name in ("flows", "schemas", "tasks") for path in (root / name).rglob("*"))
     files = sorted((str(path), path.stat().st_mtime_ns) for path in ours if path.suffix not in ("", ".pyc"))
     packages = sorted(path.name for path in others.glob("*.dist-info"))
     tables = {table: store.parts(table) for table in TABLES}
@@ -183,7 +183,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     gathered = Gathered(store, versions, settings.bench, items, left_out)
     counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
-    shown = {config: ImageLists(config) for config in CONFIGS}
+    image_lists = {config: ImageLists(config) for config in CONFIGS}
     images, tallies = ReleasedImages(store), Tallies()
     names = NamesFound(policy)
 
@@ -191,7 +191,7 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
         for rows in gathered.rows(config):
             names.add(config, rows)
             counts[config] += rows.height
-            shown[config].add(rows)
+            image_lists[config].add(rows)
             points.add(config, rows)
             tallies.add(config, rows)
             if config in statistics:
@@ -203,15 +203,15 @@ def build_release(settings: Settings, versions: Versions, items: pl.Series, left
     with MapFile(staging) as points:
         for config in CONFIGS:
             to = staging / config / "data"
-            made = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
-            shards |= {path.relative_to(staging).as_posix(): key for path, key in made.items() if key}
+            key_of_file = write_shards(config, counted(config), images, to, shard_rows(expected[config]), earlier)
+            shards |= {path.relative_to(staging).as_posix(): key for path, key in key_of_file.items() if key}
     names.require_none(store)
     if len(items) and configs_with_rows(counts) == ["bench"]:
         shards = {name: key for name, key in shards.items() if name.startswith("bench/")}
         _without_empty_files(staging)
     counts["withheld_for_bench"] = gathered.withheld_for_bench
-    cells = {config: found.cells() for config, found in statistics.items()}
-    listed = {config: found.hexdigest() for config, found in shown.items()}
+    cells = {config: figures.cells() for config, figures in statistics.items()}
+    listed = {config: image_list.hexdigest() for config, image_list in image_lists.items()}
     return Built(staging, counts, cells, listed, shards, tallies, earlier)
 
 
@@ -240,10 +240,10 @@ def seal_release(
     policy = require_decided_policy(store)
     unsealed = Unsealed(store, staging, built.counts, versions, policy, decided, _relevant(settings))
     made_of = [*CORE_PARTS, *parts]
-    told = [part.write(unsealed) for part in made_of]
-    stand_ins = [*providers.stand_ins, *(name for each in told for name in each.stand_ins)]
+    statements = [part.write(unsealed) for part in made_of]
+    stand_ins = [*providers.stand_ins, *(name for statement in statements for name in statement.stand_ins)]
     manifest = _manifest(store, settings, providers, versions, gone, built, sorted(stand_ins), policy)
-    judge = next((each.judge for each in told if each.judge), {})
+    judge = next((statement.judge for statement in statements if statement.judge), {})
     manifest = manifest.model_copy(update={"judge": judge})
     sections = card_sections(staging, built.counts["bench"], made_of)
     cells, names = built.statistics | benchmark_cells(staging), benchmark_names(staging)
@@ -302,7 +302,7 @@ def _manifest(
     stand_ins: list[str],
     policy: Policy,
 ) -> Manifest:
-    of_days, shown = days(store), released_policy(policy)
+    of_days, public_policy = days(store), released_policy(policy)
     return Manifest(
         version=checked_version(release_version(store, settings.release)),
         software=installed_version("arena-curation"),
@@ -314,9 +314,9 @@ def _manifest(
         signal_versions=dict(sorted(versions.items())),
         prompts=replaced_hashes(),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
-        policy=shown.model_dump(mode="json"),
+        policy=public_policy.model_dump(mode="json"),
         banned_users=len(policy.banned_users),
-        policy_hash=policy_hash(shown),
+        policy_hash=policy_hash(public_policy),
         settings=_relevant(settings),
         **_drawn_with(store),
         first_day=str(of_days[0]),

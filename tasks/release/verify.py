@@ -75,8 +75,12 @@ def verify_release(folder: Path, parts: PartsOf, store: Store | None = None) -> 
         problems += [problem for part in made_of for problem in part.wrong(opened)]
         problems += wrong_stated(opened, made_of)
     if not problems:
-        cells = {config: found.cells() for config, found in rows.statistics.items()}
-        others = [config for config, found in rows.images.items() if found.hexdigest() != manifest.images.get(config)]
+        cells = {config: figures.cells() for config, figures in rows.statistics.items()}
+        others = [
+            config
+            for config, image_list in rows.images.items()
+            if image_list.hexdigest() != manifest.images.get(config)
+        ]
         problems = [
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
@@ -126,8 +130,8 @@ def _unchecked(manifest: Manifest, parts: Sequence[ReleasePart]) -> Iterator[str
             yield f"{name}: nothing checks it"
 
 
-def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, advance: Advance) -> list[str]:
-    """Problems of the rows of a configuration. Every row group is read once, and counted in `found`."""
+def _config(folder: Path, config: str, manifest: Manifest, verified: VerifiedRows, advance: Advance) -> list[str]:
+    """Problems of the rows of a configuration. Every row group is read once, and counted in `verified`."""
     problems: list[str] = []
     key, rows, shards = ROW_KEYS[config], 0, shard_files(folder, config)
     ids_of_groups = [pl.Series(key, dtype=pl.String)]
@@ -140,10 +144,10 @@ def _config(folder: Path, config: str, manifest: Manifest, found: VerifiedRows, 
                 rows += group.height
                 ids_of_groups.append(group[key])
                 advance(group.height)
-                problems += [f"{config}/{shard.name}: {problem}" for problem in (*wrong, *found.add(config, group))]
+                problems += [f"{config}/{shard.name}: {problem}" for problem in (*wrong, *verified.add(config, group))]
         except READ_ERRORS as error:
             return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
-    problems += [f"{config}: {problem}" for problem in found.count(config)]
+    problems += [f"{config}: {problem}" for problem in verified.count(config)]
     if rows != manifest.counts[config]:
         return [*problems, f"{config}: {rows} rows, the manifest says {manifest.counts[config]}"]
     ids = pl.concat(ids_of_groups)
@@ -165,8 +169,8 @@ def _policy(manifest: Manifest) -> Iterator[str]:
 
 def bench_leaks(folder: Path) -> Iterator[str]:
     """Benchmark prompts and similar prompts in chat, or in battles that are not marked with `in_bench`."""
-    asked = (group for shard in shard_files(folder, "bench") for group in _prompts(shard, "turns"))
-    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
+    prompts = (group for shard in shard_files(folder, "bench") for group in _prompts(shard, "turns"))
+    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *prompts])
     index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
     for shard in shard_files(folder, "chat"):
         for rows in _prompts(shard, "conversation", key="conversation_id"):
@@ -184,12 +188,12 @@ _PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
 def _prompts(shard: Path, turns: str, **more: str) -> Iterator[pl.DataFrame]:
     """Prompt, its normalised words, first image, and the columns `more` of every row, one row group at a time."""
     for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
-        asked = group.select(
+        prompts = group.select(
             prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
             image=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
             **{name: pl.col(column) for name, column in more.items()},
         )
-        yield asked.with_columns(words=joined_words(asked["prompt"])).select(*_PROMPTS, *more)
+        yield prompts.with_columns(words=joined_words(prompts["prompt"])).select(*_PROMPTS, *more)
 
 
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
