@@ -82,10 +82,10 @@ class FacesQueue(DrawnQueue):
         """A sample of the images, drawn by hash."""
         faces = found_faces(store).select(image_id="item_id")
         first_conversations = pl.concat(store.batches(_FIRST_OF_IMAGES, wanted=faces))
-        shown = dict(first_conversations.iter_rows())
+        conversation_of = dict(first_conversations.iter_rows())
         return [
-            Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
-            for image in self.drawn(shown, among)
+            Waiting(image, image, conversation_of[image], "Does a box hold a human face?", image_ids=(image,))
+            for image in self.drawn(conversation_of, among)
         ]
 
 
@@ -102,9 +102,11 @@ class PersonalDataQueue(DrawnQueue):
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type in messages, drawn by hash."""
         every = personal_spans(store)
-        asked = of_policy(store, every)
-        first_conversations = pl.concat(store.batches(_FIRST_OF_MESSAGES, wanted=asked.select("content_id").unique()))
-        stretches = _of_each_type(asked.join(first_conversations, on="content_id"), self, among)
+        policy_spans = of_policy(store, every)
+        first_conversations = pl.concat(
+            store.batches(_FIRST_OF_MESSAGES, wanted=policy_spans.select("content_id").unique())
+        )
+        stretches = _of_each_type(policy_spans.join(first_conversations, on="content_id"), self, among)
         texts = _masked_messages(store, every, stretches)
         return [
             _stretch(row, texts[row["conversation_id"], row["content_id"]], "Part of a message") for row in stretches
@@ -124,9 +126,9 @@ class ImageTextsQueue(DrawnQueue):
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type, drawn by hash; each in the first conversation with such an image."""
         every = personal_spans(store)
-        asked = of_policy(store, every, Over.IMAGE_TEXTS)
-        first_images = pl.concat(store.batches(_FIRST_OF_READ_TEXTS, wanted=asked.select("content_id").unique()))
-        stretches = _of_each_type(asked.join(first_images, on="content_id"), self, among)
+        policy_spans = of_policy(store, every, Over.IMAGE_TEXTS)
+        first_images = pl.concat(store.batches(_FIRST_OF_READ_TEXTS, wanted=policy_spans.select("content_id").unique()))
+        stretches = _of_each_type(policy_spans.join(first_images, on="content_id"), self, among)
         spans_of = _by_text(every, [row["content_id"] for row in stretches])
         waiting = list[Waiting]()
         for row in stretches:
@@ -157,12 +159,12 @@ def alarm_labels(store: Store) -> pl.DataFrame:
     return labels.unique().sort("text", "start", "end")
 
 
-def _of_each_type(found: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[dict[str, Any]]:
+def _of_each_type(spans: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[dict[str, Any]]:
     """The rows of the stretches that a queue asks about: of each type a sample, or those `among` others."""
     # A frame has the stretches of one type.
-    stretches_by_type = found.select("item_id", "type").sort("type").partition_by("type", maintain_order=True)
+    stretches_by_type = spans.select("item_id", "type").sort("type").partition_by("type", maintain_order=True)
     drawn_ids = [item_id for of_type in stretches_by_type for item_id in queue.drawn(of_type["item_id"], among)]
-    drawn_rows = found.filter(pl.col("item_id").is_in(drawn_ids)).iter_rows(named=True)
+    drawn_rows = spans.filter(pl.col("item_id").is_in(drawn_ids)).iter_rows(named=True)
     row_of = {row["item_id"]: row for row in drawn_rows}
     return [row_of[item_id] for item_id in drawn_ids]
 
@@ -181,9 +183,9 @@ def _masked_messages(
     What was found in one message of a conversation is masked wherever the conversation has it.
     """
     conversation_ids = sorted({row["conversation_id"] for row in stretches})
-    wanted = pl.DataFrame({"conversation_id": conversation_ids}, {"conversation_id": pl.String})
+    id_rows = pl.DataFrame({"conversation_id": conversation_ids}, {"conversation_id": pl.String})
     masked = dict[tuple[str, str], _MaskedText]()
-    for conversations in store.batches(_MESSAGES, wanted=wanted):
+    for conversations in store.batches(_MESSAGES, wanted=id_rows):
         for conversation_id, text_ids, texts in conversations.iter_rows():
             # A message that stands twice in a conversation has one text id, and is masked once.
             text_of = dict(zip(text_ids, texts, strict=True))
@@ -202,20 +204,20 @@ def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[F
     return spans_by_text
 
 
-def _stretch(row: Mapping[str, Any], shown: _MaskedText, heading: str) -> Waiting:
+def _stretch(row: Mapping[str, Any], masked: _MaskedText, heading: str) -> Waiting:
     """The stretch with what surrounds it; other findings beside it stay masked."""
     start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
     kind = row["type"].replace("_", " ")
-    parts = tuple(_parts(shown, row, start, end))
+    parts = tuple(_parts(masked, row, start, end))
     why = f"Found by {row['provider']} as {kind}, with confidence {row['confidence']:.2f}"
     question, texts = f"Is the marked stretch personal data, of type {kind}?", (ShownText(heading, parts),)
     return Waiting(row["item_id"], row["content_id"], row["conversation_id"], question, why=why, texts=texts)
 
 
-def _parts(shown: _MaskedText, row: Mapping[str, Any], start: int, end: int) -> Iterator[Stretch]:
-    text, at = shown.text, start
-    others = [each for each in shown.spans if each["end"] <= row["start"] or each["start"] >= row["end"]]
-    for span in sorted([row, *others], key=lambda each: int(each["start"])):
+def _parts(masked: _MaskedText, row: Mapping[str, Any], start: int, end: int) -> Iterator[Stretch]:
+    text, at = masked.text, start
+    others = [finding for finding in masked.spans if finding["end"] <= row["start"] or finding["start"] >= row["end"]]
+    for span in sorted([row, *others], key=lambda finding: int(finding["start"])):
         first, last = max(at, span["start"]), min(end, span["end"])
         if first >= last:
             continue

@@ -28,16 +28,19 @@ class Assigned:
 
         `after`: the key of an item that is passed over, until no other is left.
         """
-        items, given = self.session.items(name), self.session.given(name)
+        items, verdicts_of_subject = self.session.items(name), self.session.given(name)
         with self._lock:
             open_keys = []
             for key, item in items.items():
-                told = given.get(subject_of(item), {})
-                if annotator not in told and len(told.keys() | self._holders(name, key, annotator)) < self._overlap:
-                    open_keys.append((len(told), key))
+                verdicts = verdicts_of_subject.get(subject_of(item), {})
+                if (
+                    annotator not in verdicts
+                    and len(verdicts.keys() | self._holders(name, key, annotator)) < self._overlap
+                ):
+                    open_keys.append((len(verdicts), key))
             if not open_keys:
                 return None
-            ordered = [key for _, key in sorted(open_keys, key=lambda each: each[0])]
+            ordered = [key for _, key in sorted(open_keys, key=lambda counted_key: counted_key[0])]
             at = ordered.index(after) + 1 if after in ordered else 0
             chosen = next((key for key in [*ordered[at:], *ordered[:at]] if key != after), ordered[0])
             for holders in self._held.values():
@@ -55,26 +58,29 @@ class Assigned:
         self.session.give(task.queue, task.key, task.shown, verdicts, annotator)
         self.session.take_in()
 
-    def _task(self, name: str, key: str, waiting: Waiting, left: int) -> Task:
+    def _task(self, name: str, key: str, waiting: Waiting, open_count: int) -> Task:
         queue = self.session.queues[name]
         self._source.refresh()
-        kind, own = (BATTLE, waiting.battle_id) if waiting.battle_id else (CONVERSATION, waiting.conversation_id)
-        found = self._source.item(item_key(kind, own), False)
-        item = blinded(found, waiting.swapped) if found and waiting.blinded else found
+        kind, item_id = (BATTLE, waiting.battle_id) if waiting.battle_id else (CONVERSATION, waiting.conversation_id)
+        source_item = self._source.item(item_key(kind, item_id), False)
+        item = blinded(source_item, waiting.swapped) if source_item and waiting.blinded else source_item
         alone = bool(waiting.image_ids or waiting.texts) and not waiting.beside
-        image_ids = list(waiting.image_ids) if alone else [each.image_id for each in item.images] if item else []
-        images = [self._source.image(each) for each in image_ids if not self._source.hidden_image(each)]
-        shown = [each for each in images if each is not None]
+        image_ids = list(waiting.image_ids) if alone else [image.image_id for image in item.images] if item else []
+        images = [self._source.image(image_id) for image_id in image_ids if not self._source.hidden_image(image_id)]
+        loaded_images = [image for image in images if image is not None]
         texts = [
             *([] if alone or item is None else _said(item)),
             *[
-                (text.heading, "".join(f"[{each.hidden}]" if each.hidden else each.text for each in text.stretches))
+                (
+                    text.heading,
+                    "".join(f"[{stretch.hidden}]" if stretch.hidden else stretch.text for stretch in text.stretches),
+                )
                 for text in waiting.texts
             ],
         ]
         return Task(
-            name, key, item_fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
-            queue.choices, queue.many, left,
+            name, key, item_fingerprint(waiting), waiting.question, texts, loaded_images,
+            len(image_ids) - len(loaded_images), queue.choices, queue.many, open_count,
         )  # fmt: skip
 
 

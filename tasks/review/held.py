@@ -25,14 +25,16 @@ class HeldQueue(ReviewQueue):
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """Every conversation that is held now, by id; `among`: also those that were held when a sheet was written."""
         decisions = store.read("decisions", ["item_kind", "item_id", "held", "reasons"])
-        held = decisions.filter("held", item_kind=ItemKind.CONVERSATION.value)
-        reasons = dict(held.select("item_id", "reasons").iter_rows())
+        held_conversations = decisions.filter("held", item_kind=ItemKind.CONVERSATION.value)
+        reasons = dict(held_conversations.select("item_id", "reasons").iter_rows())
         policy = decided_policy(store)
         meaning = reason_texts(policy) if policy else {}
-        wanted = reasons if among is None else among
+        conversation_ids = reasons if among is None else among
         waiting = []
-        for own, content_id in sorted(reviewed_contents(store, wanted).items()):
-            held_by = tuple(sorted(reasons.get(own, [])))
+        for conversation_id, content_id in sorted(reviewed_contents(store, conversation_ids).items()):
+            held_by = tuple(sorted(reasons.get(conversation_id, [])))
             why = "; ".join(f"{reason}: {meaning[reason]}" for reason in held_by if reason in meaning)
-            waiting.append(Waiting(own, content_id, own, "Release it?", reasons=held_by, why=why))
+            waiting.append(
+                Waiting(conversation_id, content_id, conversation_id, "Release it?", reasons=held_by, why=why)
+            )
         return waiting

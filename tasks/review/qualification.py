@@ -27,12 +27,12 @@ def qualified(
 
 def read_qualification(file: Path) -> dict[str, bool]:
     """Item -> whether it is correct. Raises BadInput for a file without such rows."""
-    found = {}
+    is_correct = {}
     for where, cells in read_rows(file, ("item", "correct")):
         try:
-            found[cells["item"]] = yes_or_no(cells, "correct")
+            is_correct[cells["item"]] = yes_or_no(cells, "correct")
         except BadInput as error:
             raise BadInput(f"{where}: {error}") from None
-    if not found:
+    if not is_correct:
         raise BadInput(f"{str(file)!r} holds no item; give items and whether they are correct")
-    return found
+    return is_correct

@@ -57,9 +57,9 @@ class _ReviewPages:
         """The name that the reviewer gave; empty before."""
         return reviewer_name(unquote(request.cookies.get(self.cookie, ""))) or self._reviewer
 
-    def page(self, made: Callable[[], str | None]) -> Response:
+    def page(self, content: Callable[[], str | None]) -> Response:
         """A page, after which the journal is taken in when nobody else writes."""
-        response = self.served.answer(made)
+        response = self.served.answer(content)
         response.background = BackgroundTask(self.session.take_in)
         return response
 
@@ -80,22 +80,22 @@ class _ReviewPages:
         waiting = self.session.items(name).get(key)
         if waiting is None:
             return None
-        shown = self.shown(name, key)
+        item = self.shown(name, key)
         values: dict[str, Any] = {
             "queue": self.session.queues[name], "waiting": waiting, "key": key, "shown": item_fingerprint(waiting),
             "mine": self.session.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
             "left": self.session.progress_of(name, reviewer).left,
-            "last": last if last in self.session.items(name) else "", "item": shown,
-            "images": [each for each in shown.images if each.image_id in waiting.image_ids] if shown else [],
-            "opened": self.opened(name, key), "has_hidden": self._has_hidden(waiting, shown),
+            "last": last if last in self.session.items(name) else "", "item": item,
+            "images": [image for image in item.images if image.image_id in waiting.image_ids] if item else [],
+            "opened": self.opened(name, key), "has_hidden": self._has_hidden(waiting, item),
             "in_journal": self.session.in_journal, "token": self.token,
         }  # fmt: skip
         return self.served.pages.more("review.html", "Review", whole=whole, alone=_is_alone(waiting), **values)
 
-    def _has_hidden(self, waiting: Waiting, shown: Item | None) -> bool:
+    def _has_hidden(self, waiting: Waiting, item: Item | None) -> bool:
         """Whether something is masked or blurred until somebody asks for it."""
         if not _is_alone(waiting):
-            return shown is not None and shown.has_hidden
+            return item is not None and item.has_hidden
         blurred = any(self.served.source.hidden_image(image_id) for image_id in waiting.image_ids)
         return blurred or any(stretch.hidden for text in waiting.texts for stretch in text.stretches)
 
@@ -107,8 +107,8 @@ class _ReviewPages:
     def shown(self, name: str, key: str) -> Item | None:
         """The conversation or battle of an item; None when it is taken down or quarantined."""
         waiting = self.session.items(name)[key]
-        found = self.served.source.item(self.conversation(name, key), self.opened(name, key))
-        return blinded(found, waiting.swapped) if found and waiting.blinded else found
+        item = self.served.source.item(self.conversation(name, key), self.opened(name, key))
+        return blinded(item, waiting.swapped) if item and waiting.blinded else item
 
     def opened(self, name: str, key: str) -> bool:
         """Whether somebody asked for what is masked."""
@@ -145,19 +145,19 @@ def _reading(app: FastAPI, pages: _ReviewPages) -> None:
 
     @app.get(FIRST + "/{name}")
     def queue(request: Request, name: str, after: str = "", last: str = "") -> Response:
-        reviewer, found = pages.reviewer(request), list[str]()
+        reviewer, next_keys = pages.reviewer(request), list[str]()
 
         def made() -> str | None:
             if name not in session.queues:
                 return None
-            found.extend(filter(None, [session.next_key(name, reviewer, after)]))
+            next_keys.extend(filter(None, [session.next_key(name, reviewer, after)]))
             return pages.home(reviewer)
 
         response = pages.page(made)
-        if not reviewer or not found or response.status_code != 200:
+        if not reviewer or not next_keys or response.status_code != 200:
             return response
-        told = f"?last={quote(last)}" if last else ""
-        return RedirectResponse(f"{FIRST}/{name}/{found[0]}{told}", 303)
+        query = f"?last={quote(last)}" if last else ""
+        return RedirectResponse(f"{FIRST}/{name}/{next_keys[0]}{query}", 303)
 
     @app.get(FIRST + "/{name}/{key}")
     def item(request: Request, name: str, key: str, last: str = "", whole: str = "") -> Response:

@@ -65,8 +65,8 @@ class ReviewSession:
         with self._lock:
             seen = [self.store.read_bytes(f"tables/{table}/parts.json") for table in queue.tables]
             if name not in self._items or self._items[name][0] != seen:
-                found = {item_key(name, item.item_id): item for item in queue.selected(self.store)}
-                self._items[name] = seen, found
+                items_by_key = {item_key(name, item.item_id): item for item in queue.selected(self.store)}
+                self._items[name] = seen, items_by_key
             return self._items[name][1]
 
     def given(self, name: str) -> Given:
@@ -78,11 +78,11 @@ class ReviewSession:
                 self._journal |= waiting_reviews(self.store, set(files) - self._journal.keys())
                 journal = [self._journal[file] for file in files if file in self._journal]
                 every = pl.concat([reviews_of(self.store), frame_of(Review, journal)])  # read last: what left is there
-                found: dict[str, Given] = {}
+                by_queue: dict[str, Given] = {}
                 for row in latest(every).iter_rows(named=True):
                     subject = Subject(row["item_id"], row["content_id"], tuple(row["reasons"]))
-                    found.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
-                self._verdicts = seen, found
+                    by_queue.setdefault(row["queue"], {}).setdefault(subject, {})[row["reviewer"]] = row["verdict"]
+                self._verdicts = seen, by_queue
             return self._verdicts[1].get(name, {})
 
     def progress(self, reviewer: str) -> list[Progress]:
@@ -91,19 +91,24 @@ class ReviewSession:
 
     def progress_of(self, name: str, reviewer: str) -> Progress:
         """How far one queue is."""
-        given = self.given(name)
-        told = [given.get(subject_of(item), {}) for item in self.items(name).values()]
-        left, untouched = sum(reviewer not in each for each in told), sum(not each for each in told)
-        return Progress(self.queues[name], len(told), left, untouched)
+        verdicts_of_subject = self.given(name)
+        verdicts_of_items = [verdicts_of_subject.get(subject_of(item), {}) for item in self.items(name).values()]
+        open_count, untouched = (
+            sum(reviewer not in verdicts for verdicts in verdicts_of_items),
+            sum(not verdicts for verdicts in verdicts_of_items),
+        )
+        return Progress(self.queues[name], len(verdicts_of_items), open_count, untouched)
 
     def next_key(self, name: str, reviewer: str, after: str = "") -> str | None:
         """The next item without a verdict of this reviewer: first those that nobody gave one, then second opinions."""
-        items, given = self.items(name), self.given(name)
+        items, verdicts_of_subject = self.items(name), self.given(name)
         keys = list(items)
         start = keys.index(after) + 1 if after in items else 0
-        told = {key: given.get(subject_of(items[key]), {}) for key in (*keys[start:], *keys[:start])}
-        mine = [key for key, verdicts in told.items() if reviewer not in verdicts]
-        return next((key for key in mine if not told[key]), next(iter(mine), None))
+        verdicts_of_key = {
+            key: verdicts_of_subject.get(subject_of(items[key]), {}) for key in (*keys[start:], *keys[:start])
+        }
+        mine = [key for key, verdicts in verdicts_of_key.items() if reviewer not in verdicts]
+        return next((key for key in mine if not verdicts_of_key[key]), next(iter(mine), None))
 
     def give(self, name: str, key: str, shown: str, verdicts: Sequence[str], reviewer: str) -> None:
         """Store a verdict in the journal; it is on the disk when this returns. Raises Refused."""

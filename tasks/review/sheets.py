@@ -43,7 +43,7 @@ def write_sheet(store: Store, queues: Sequence[ReviewQueue], folder: Path, unmas
     lines, image_ids = _lines(store, queues, unmasked)
     names = _write_images(store, image_ids, folder / "images")
     for line in lines:
-        line["images"] = " ".join(names[each] for each in line["images"].split())
+        line["images"] = " ".join(names[image_id] for image_id in line["images"].split())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_csv(lines), encoding="utf-8")
     return len(lines), len(names)
@@ -80,7 +80,8 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
 def _text(text: ShownText, unmasked: bool) -> str:
     """The whole text; what is asked about stands between ⟦ ⟧, by its type alone unless it is to be unmasked."""
     return "".join(
-        f"⟦{each.text if unmasked else each.hidden}⟧" if each.hidden else each.text for each in text.stretches
+        f"⟦{stretch.text if unmasked else stretch.hidden}⟧" if stretch.hidden else stretch.text
+        for stretch in text.stretches
     )
 
 
@@ -93,15 +94,15 @@ def _csv(lines: Sequence[Mapping[str, str]]) -> str:
     return sink.getvalue()
 
 
-def _write_images(store: Store, wanted: Collection[str], folder: Path) -> Mapping[str, str]:
+def _write_images(store: Store, image_ids: Collection[str], folder: Path) -> Mapping[str, str]:
     """Image id -> its file's name."""
-    if not wanted:
+    if not image_ids:
         return {}
     stored, names = StoredImages(store, "images", "redacted_images"), dict[str, str]()
-    if lost := sorted(set(wanted) - stored.part_of.keys()):
+    if lost := sorted(set(image_ids) - stored.part_of.keys()):
         raise BadInput(f"image {lost[0]!r} of an item is lost; put the store's copy back, or decide again")
     folder.mkdir(parents=True, exist_ok=True)
-    for image_id in stored.ordered(wanted):
+    for image_id in stored.ordered(image_ids):
         image = stored[image_id]
         names[image_id] = f"{image_id}.{'png' if image.format == 'png' else 'jpg'}"
         (folder / names[image_id]).write_bytes(image.bytes)
@@ -132,7 +133,7 @@ def read_sheets(
     lines = [line for file in files for line in _read(store, file, queues, reviewer)]
     names = {queue.name: {line.cells["item"] for line in lines if line.queue is queue} for queue in queues}
     items = {queue.name: _by_name(queue, store, names[queue.name]) for queue in queues}
-    found, elsewhere, seen = list[Review](), list[str](), dict[tuple[str, ...], str]()
+    reviews, elsewhere, seen = list[Review](), list[str](), dict[tuple[str, ...], str]()
     filled_in = [line for line in lines if line.cells["verdict"]]
     for line in filled_in:
         item, verdict = items[line.queue.name].get(line.cells["item"]), _verdict(line)
@@ -145,12 +146,12 @@ def read_sheets(
         if len(content) != len(item.content_id or "0" * ID_DIGITS):
             raise BadInput(f"{line.where}: content_id was changed; leave that column as it was written")
         reasons = tuple(sorted(cells["reasons"].split())) if "reasons" in cells else item.reasons
-        shown = item._replace(content_id=content, reasons=reasons)
-        key = (line.queue.name, shown.item_id, line.reviewer, *shown.reasons)
+        reviewed_item = item._replace(content_id=content, reasons=reasons)
+        key = (line.queue.name, reviewed_item.item_id, line.reviewer, *reviewed_item.reasons)
         if key in seen:
             raise BadInput(f"{line.where}: {one_line(line.reviewer, 40)!r} has this item in {seen[key]}; keep one")
         seen[key] = line.where
-        found.append(review_of(line.queue, shown, verdict, line.queue.rater(store, line.reviewer), now))
+        reviews.append(review_of(line.queue, reviewed_item, verdict, line.queue.rater(store, line.reviewer), now))
     # what people wrote beside their verdicts, queue by queue
     references = [
         reference
@@ -159,9 +160,9 @@ def read_sheets(
             store, [SheetLine(line.where, line.cells) for line in lines if line.queue is queue], now
         )
     ]
-    if elsewhere and not found and not references:
+    if elsewhere and not reviews and not references:
         raise BadInput(f"{elsewhere[0]}: this item is not in store {store.root!r}, nor is any other of the sheet")
-    return Filled(found, len(lines) - len(filled_in), elsewhere, references)
+    return Filled(reviews, len(lines) - len(filled_in), elsewhere, references)
 
 
 def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
@@ -174,13 +175,13 @@ def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, st
     columns = reader.fieldnames or ()
     if lacking := [name for name in needed if not {name, *_EARLIER.get(name, ())} & {*columns}]:
         raise BadInput(f"sheet {str(file)!r}, line 1: lacks the column {', '.join(lacking)}; see `curate review out`")
-    found = []
+    located_rows = []
     for number, row in rows:
         where = f"sheet {str(file)!r}, line {number}"
         if None in row or None in row.values():
             raise BadInput(f"{where}: has not as many cells as line 1")
-        found.append((where, {name: text.strip() for name, text in row.items()}))
-    return found
+        located_rows.append((where, {name: text.strip() for name, text in row.items()}))
+    return located_rows
 
 
 class _Line(NamedTuple):
@@ -198,7 +199,9 @@ def _read(store: Store, file: Path, queues: Sequence[ReviewQueue], reviewer: str
     sheet = [cells for _, cells in rows]
     for where, cells in rows:
         for name, others in _EARLIER.items():
-            if name not in cells and (other := next((each for each in others if each in cells), None)):
+            if name not in cells and (
+                other := next((earlier_name for earlier_name in others if earlier_name in cells), None)
+            ):
                 cells[name] = cells[other]
         name = cells.get("queue", queues[0].name)
         if name not in queues_by_name:
@@ -223,8 +226,8 @@ def _by_name(queue: ReviewQueue, store: Store, names: Collection[str]) -> dict[s
     """Name on a sheet, as a cell has it -> item."""
     if not names:
         return {}
-    asked = {*names, *(name.removeprefix("'") for name in names)}  # a cell that looked like a formula
-    named = {queue.sheet_name(item): item for item in queue.waiting(store, asked)}
+    cell_names = {*names, *(name.removeprefix("'") for name in names)}  # a cell that looked like a formula
+    named = {queue.sheet_name(item): item for item in queue.waiting(store, cell_names)}
     return {csv_text(name, CELL_CHARACTERS_MAX): item for name, item in named.items()} | named
 
 
@@ -233,8 +236,8 @@ def _verdict(line: _Line) -> str:
     queue = line.queue
     names = {choice.verdict.lower(): choice.verdict for choice in queue.choices}
     flat = " ".join(line.cells["verdict"].lower().replace(",", " ").split())
-    said = [] if queue.many and flat == NONE else flat.split() if queue.many else [flat]
+    words = [] if queue.many and flat == NONE else flat.split() if queue.many else [flat]
     try:
-        return verdict_of(queue, [names.get(each, each) for each in said])
+        return verdict_of(queue, [names.get(word, word) for word in words])
     except BadInput as error:
         raise BadInput(f"{line.where}: {error}") from None

@@ -40,10 +40,10 @@ class TagsQueue(DrawnQueue):
         rows = store.read("conversations", ["conversation_id", "document_id", "tstamp"])
         of_kept = rows.filter(rows["conversation_id"].is_in(kept.implode())).sort("tstamp", "conversation_id")
         first = of_kept.unique("document_id", keep="first", maintain_order=True)
-        shown = dict(first.select("document_id", "conversation_id").iter_rows())
+        conversation_of = dict(first.select("document_id", "conversation_id").iter_rows())
         return [
-            Waiting(document, document, shown[document], "Which tags apply to the prompt?", reasons=_REASONS)
-            for document in self.drawn(shown, among)
+            Waiting(document, document, conversation_of[document], "Which tags apply to the prompt?", reasons=_REASONS)
+            for document in self.drawn(conversation_of, among)
         ]
 
     def listed(self, store: Store, items: Sequence[Waiting]) -> Mapping[str, Listed]:
@@ -58,11 +58,11 @@ class TagsQueue(DrawnQueue):
 
 def reviewed_tags(store: Store) -> Spoken:
     """Document id -> tag -> whether it applies; null where reviewers disagree, or nobody was asked about the tag."""
-    given = reviews_of(store).filter(queue=QueueName.TAGS.value)
+    tag_reviews = reviews_of(store).filter(queue=QueueName.TAGS.value)
     verdicts_of = dict[str, list[dict[str, bool]]]()
-    for document, verdict, reasons in given.select("item_id", "verdict", "reasons").iter_rows():
-        asked = (tag for tag in TAGS if ASKED_LATER.get(tag) in (None, *reasons))
-        verdicts_of.setdefault(document, []).append({tag: tag in verdict.split() for tag in asked})
+    for document, verdict, reasons in tag_reviews.select("item_id", "verdict", "reasons").iter_rows():
+        tags = (tag for tag in TAGS if ASKED_LATER.get(tag) in (None, *reasons))
+        verdicts_of.setdefault(document, []).append({tag: tag in verdict.split() for tag in tags})
     return {document: {tag: _agreed(tag, verdicts) for tag in TAGS} for document, verdicts in verdicts_of.items()}
 
 
