@@ -148,12 +148,12 @@ class Remote:
     def commit_of(self, version: str) -> str | None:
         """The commit on main that published a version, also when the version has no tag."""
         commits = self.ask(self.api.list_repo_commits, "reading the history of")
-        return next((each.commit_id for each in commits if each.title == commit_title(version)), None)
+        return next((commit.commit_id for commit in commits if commit.title == commit_title(version)), None)
 
     def tree(self, revision: str) -> dict[str, RepoFile]:
         """Path -> file."""
-        found = self.api.list_repo_tree(self.repo, repo_type=REPO_KIND, revision=revision, recursive=True)
-        return {entry.path: entry for entry in found if isinstance(entry, RepoFile)}
+        entries = self.api.list_repo_tree(self.repo, repo_type=REPO_KIND, revision=revision, recursive=True)
+        return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
 
     def read(self, path: str, revision: str) -> bytes:
         """Content of an existing file."""
@@ -210,13 +210,13 @@ def _refusals(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
         yield "it is a read token; make one with write access at huggingface.co/settings/tokens"
     elif role == "write":
         roles = {str(org.get("name")).lower(): org.get("roleInOrg") for org in account.get("orgs") or []}
-        own, wanted = str(account.get("name")).lower(), namespace.lower()
-        if wanted not in {own, *roles}:
+        account_name, owner = str(account.get("name")).lower(), namespace.lower()
+        if owner not in {account_name, *roles}:
             yield f"its account is no member of {namespace}; give another --repo, or the token of a member"
-        elif wanted != own and roles[wanted] in _READERS:
+        elif owner != account_name and roles[owner] in _READERS:
             may = "ask an administrator there for the role contributor or write"
             yield f"its account may only read in {namespace}; {may}"
-    elif role == "fineGrained" and scoped is not None and not any(_lets_write(each, namespace) for each in scoped):
+    elif role == "fineGrained" and scoped is not None and not any(_lets_write(scope, namespace) for scope in scoped):
         yield (
             f"it has no write access to all repositories of {namespace}; tick that at huggingface.co/settings/tokens, "
             "or make the repository there and give the token write access to it"

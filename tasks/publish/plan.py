@@ -70,7 +70,7 @@ def plan_upload(
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
     if problems:
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
-    known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
+    sha256_of_file = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
     goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
     whole = {repo: {name: name for name in sorted(goes)}}
     layout = (
@@ -79,7 +79,8 @@ def plan_upload(
         else whole
     )
     return UploadPlan(
-        version=manifest.version, uploads=[_upload(release, name, files, known) for name, files in layout.items()],
+        version=manifest.version,
+        uploads=[_upload(release, name, files, sha256_of_file) for name, files in layout.items()],
         branch=f"{PREVIEW}{manifest.version}" if preview else "main", tag=None if preview else manifest.version,
         public=public, accepted_embedded=sorted(set(accepted)), manifest_sha256=sealed,
     )  # fmt: skip
@@ -134,12 +135,12 @@ class StandInsLeft(BadInput):
 
 def require_allowed(release: Path, manifest: Manifest, public: bool, accepted: Collection[str] = ()) -> None:
     """Raises BadInput when the manifest or its policy forbids publishing, or other stand-ins are accepted."""
-    if left := [name for name in manifest.embedded_providers if name not in accepted]:
+    if unaccepted := [name for name in manifest.embedded_providers if name not in accepted]:
         raise StandInsLeft(
-            f"{str(release)!r} was built with embedded stand-ins ({', '.join(left)}) and cannot be published; "
+            f"{str(release)!r} was built with embedded stand-ins ({', '.join(unaccepted)}) and cannot be published; "
             "build it with production providers (`curate doctor` lists them), or read in its card what each was "
             "measured to find and accept them",
-            left,
+            unaccepted,
         )
     if others := sorted({*accepted} - {*manifest.embedded_providers}):
         there = ", ".join(manifest.embedded_providers) or "none"
@@ -159,15 +160,15 @@ def require_allowed(release: Path, manifest: Manifest, public: bool, accepted: C
 
 def _of_config(names: set[str], config: str) -> dict[str, str]:
     """Path in the repository -> file of the release, for one configuration; battle has what is for all."""
-    own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
+    files_of_config = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
     shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
     about = {name: name for name in (CARD, MANIFEST, CROISSANT, CITATION, DATA) if name in names}
-    return dict(sorted((own | shared | about).items()))
+    return dict(sorted((files_of_config | shared | about).items()))
 
 
-def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[str, str]) -> RepoUpload:
+def _upload(release: Path, repo: str, files: Mapping[str, str], sha256_of_file: Mapping[str, str]) -> RepoUpload:
     size = sum((release / source).stat().st_size for source in files.values())
-    sha256 = {source: known[source] for source in files.values()}
+    sha256 = {source: sha256_of_file[source] for source in files.values()}
     return RepoUpload(repo=repo, files=dict(files), sha256=sha256, size_bytes=size)
 
 
@@ -185,8 +186,8 @@ def of_config(content: str, path: str, config: str) -> str:
 def card_of_config(card: str, config: str) -> str:
     """The release's card for a repository of one configuration: only its front matter is changed."""
     about, text = split_card(card)
-    (chosen,) = [each for each in about["configs"] if each["config_name"] == config]
-    files = [each | {"path": each["path"].removeprefix(f"{config}/")} for each in chosen["data_files"]]
+    (chosen,) = [configuration for configuration in about["configs"] if configuration["config_name"] == config]
+    files = [data_file | {"path": data_file["path"].removeprefix(f"{config}/")} for data_file in chosen["data_files"]]
     about["configs"] = [chosen | {"data_files": files, "default": True}]
     return front_matter(about) + text
 
@@ -233,12 +234,12 @@ def _changes(release: Path, plan: UploadPlan, store: Store | None, parts: PartsO
         return
     try:
         with fetched(f"{store.root}/releases/{before}") as earlier:
-            found = diff_releases(earlier, release, parts)
+            difference = diff_releases(earlier, release, parts)
     except CurateError as error:
         yield f"no difference to {before} can be shown: {error}"
         return
     yield f"since version {before}:"
-    yield from diff_lines(found)
+    yield from diff_lines(difference)
 
 
 def diff_lines(found: ReleaseDiff) -> Iterator[str]:
