@@ -147,7 +147,7 @@ def _in_one_line(error: TyperException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
     if isinstance(error.__cause__, ValidationError):  # of an option's value, whose English is pydantic's
         (problem, *_) = error.__cause__.errors()
-        given = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
-        message = f"{message.partition(': ')[0]}: {problem_in_words(problem).rstrip('.')}{given}"
+        value_in_words = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
+        message = f"{message.partition(': ')[0]}: {problem_in_words(problem).rstrip('.')}{value_in_words}"
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
     return message and f"{message}; see `{command} --help`"

@@ -76,7 +76,7 @@ def diff(
         return
     if out:
         raise BadInput(f"--out {str(out)!r} is a page of topics; add --table topics")
-    known = {"why": removal_reasons(existing(store))} if store else {}
+    reasons = {"why": removal_reasons(existing(store))} if store else {}
     first: dict[str, list[RowChange]] = {config: [] for config in CONFIGS}
     by_topics = {"topic", "topic_id", "in_bench"}  # a new topic fit changes these in thousands of rows
 
@@ -87,12 +87,12 @@ def diff(
             first[change.config].append(change)
 
     with fetched(old) as earlier, fetched(new) as later:
-        found = diff_releases(earlier, later, parts_of_release, tell=on_change, **known)
+        difference = diff_releases(earlier, later, parts_of_release, tell=on_change, **reasons)
     note("neither release was verified; `curate verify` says whether one is whole")
     if as_json:
-        print(found.model_dump_json())
+        print(difference.model_dump_json())
     else:
-        _print(found, first)
+        _print(difference, first)
 
 
 def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
@@ -120,19 +120,21 @@ def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
         note(f"{out}")
 
 
-def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
-    for line in [*found.rules, *found.schema_changes]:
+def _print(difference: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
+    for line in [*difference.rules, *difference.schema_changes]:
         print(line)
     for config, rows in first.items():
-        counts = {change: found.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")}
+        counts = {
+            change: difference.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")
+        }
         print(f"{config:<6} " + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
-        for what, of in (("changed columns", found.columns[config]), ("why", found.why[config])):
-            if of:
-                print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
+        for what, numbers in (("changed columns", difference.columns[config]), ("why", difference.why[config])):
+            if numbers:
+                print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in numbers.items()))
         for row in rows:
             reasons = f" ({', '.join(row.why)})" if row.columns and row.why else ""
             print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}{reasons}")
         more = sum(counts.values()) - counts["same"] - len(rows)
         if more:
             print(f"  … {more:,} more; all with --json")
-    print(found.bump_in_words)
+    print(difference.bump_in_words)

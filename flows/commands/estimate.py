@@ -45,8 +45,8 @@ def estimate(
     of_judge = chosen.models or chosen.judge
     if chosen.bench and not (writer or chosen.hidden or of_judge):
         raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
-    asked = writer or chosen.hidden or of_judge or chosen.sample
-    print_estimates(_of_products(settings, writer) if asked else _estimates(settings), settings, as_json)
+    is_of_products = writer or chosen.hidden or of_judge or chosen.sample
+    print_estimates(_of_products(settings, writer) if is_of_products else _estimates(settings), settings, as_json)
 
 
 def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
@@ -54,8 +54,8 @@ def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = F
     from tasks.runtime.budget import load_prices
 
     for row in found:
-        said = row.model_dump_json() if as_json else _in_words(row)
-        print(f"curate: {said}" if err else said, file=sys.stderr if err else sys.stdout)
+        text = row.model_dump_json() if as_json else _in_words(row)
+        print(f"curate: {text}" if err else text, file=sys.stderr if err else sys.stdout)
     if not as_json and not found:
         print("no paid service is chosen, or nothing is left to ask it; it would cost nothing")
     for line in load_prices(settings.prices).doubts(row.service for row in found):
@@ -131,14 +131,14 @@ def _scale(settings: Settings, as_json: bool) -> str:
         )
         images = int(counts["images"][0])
         read, turns = store.read("log_files", ["lines", "tail_lines"]), store.read("conversations", ["num_turns"])
-        lines, messages = (int(sum(each.sum() or 0 for each in table.get_columns())) for table in (read, turns))
-        found = expected(lines, turns.height, 2 * messages, images, settings.workers)
+        lines, messages = (int(sum(column.sum() or 0 for column in table.get_columns())) for table in (read, turns))
+        need = expected(lines, turns.height, 2 * messages, images, settings.workers)
     if as_json:
-        return found.model_dump_json()
+        return need.model_dump_json()
     return (
-        f"{found.lines:,} lines, {found.conversations:,} conversations, {found.messages:,} messages, "
-        f"{found.images:,} images: about {found.hours:g} hours with embedded models on {found.workers} cores, "
-        f"{found.peak_mb:,} MB of memory and {found.disk_mb:,} MB of disk"
+        f"{need.lines:,} lines, {need.conversations:,} conversations, {need.messages:,} messages, "
+        f"{need.images:,} images: about {need.hours:g} hours with embedded models on {need.workers} cores, "
+        f"{need.peak_mb:,} MB of memory and {need.disk_mb:,} MB of disk"
     )
 
 

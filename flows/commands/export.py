@@ -44,9 +44,9 @@ def sft(
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched_of_store, read_manifest
 
-    with fetched_of_store(release) as (folder, store), destination(out) as made:
+    with fetched_of_store(release) as (folder, store), destination(out) as target:
         record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
-        done = export_sft(folder, made, selection, example_format, file_format)
+        done = export_sft(folder, target, selection, example_format, file_format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
     if done["of_test_sets"]:
         print(
@@ -68,19 +68,19 @@ def preferences(
     from tasks.export.preferences import export_preferences
     from tasks.release.fetched import fetched_of_store, read_manifest
 
-    with fetched_of_store(release) as (folder, store), destination(out) as made:
+    with fetched_of_store(release) as (folder, store), destination(out) as target:
         record_export(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
-        done = export_preferences(folder, made, selection, example_format)
+        done = export_preferences(folder, target, selection, example_format)
     print(
         f"{out}: " + ", ".join(f"{split} {rows:,}" for split, rows in done.rows.items()) + f", {done.images:,} images"
     )
     if done.left_out:
         print("votes left out: " + ", ".join(f"{reason} {votes:,}" for reason, votes in done.left_out.items()))
     reached = {"the longer answer": done.baselines.longer, "style": done.baselines.style}
-    known = [f"{name} {share:.1%}" for name, share in reached.items() if share is not None]
-    if known:
+    shares = [f"{name} {share:.1%}" for name, share in reached.items() if share is not None]
+    if shares:
         print(
-            f"held-out pairs that a judge gets right by nothing but: {', '.join(known)} (of {done.baselines.pairs:,})"
+            f"held-out pairs that a judge gets right by nothing but: {', '.join(shares)} (of {done.baselines.pairs:,})"
         )
 
 
@@ -94,9 +94,9 @@ def dataset(
     from tasks.export.destination import destination, record_export
     from tasks.release.fetched import fetched_of_store, read_manifest
 
-    with fetched_of_store(release) as (folder, store), destination(out) as made:
+    with fetched_of_store(release) as (folder, store), destination(out) as target:
         record_export(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
-        done, all_rows = EXPORTS[compat](folder, made), read_manifest(folder).counts
+        done, all_rows = EXPORTS[compat](folder, target), read_manifest(folder).counts
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
     left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}
     if left_out:
@@ -141,8 +141,8 @@ def figures(settings: Settings, out: OutOption) -> None:
 
     write_new_figures(out, parts, {"cases.html": case_page(cases)} if cases.cases else {})
     if cases.withheld:
-        told = "the policy stops them, or they wait to be screened, which `curate sample` does"
-        note(f"{cases.withheld:,} references and answers of cases are left out: {told}")
+        reason = "the policy stops them, or they wait to be screened, which `curate sample` does"
+        note(f"{cases.withheld:,} references and answers of cases are left out: {reason}")
 
 
 def _screened_cases(store: "Store", versions: "Versions", released: "ReleasedCases") -> "CaseFigures":

@@ -37,19 +37,22 @@ def typed_name(listed: HelpLine) -> str:
 def put(headings: Mapping[str, list[HelpLine]], added: Added) -> None:
     """Put what a product adds to its place."""
     groups = {
-        each.name: each.commands for listed in headings.values() for each in listed if isinstance(each, CommandGroup)
+        help_line.name: help_line.commands
+        for listed in headings.values()
+        for help_line in listed
+        if isinstance(help_line, CommandGroup)
     }
     beside = {**headings, **groups}[added.to]
-    names = [typed_name(each) for each in beside]
+    names = [typed_name(help_line) for help_line in beside]
     beside.insert(names.index(added.before) if added.before in names else len(names), added.listed)
 
 
 def add_all(app: typer.Typer, listed: list[HelpLine], heading: str | None = None) -> None:
     """Add commands and groups to an app, under a heading of its help."""
-    for each in listed:
-        if isinstance(each, CommandGroup):
-            inner = typer.Typer(no_args_is_help=True, help=each.about)
-            add_all(inner, each.commands)
-            app.add_typer(inner, name=each.name, rich_help_panel=heading)
+    for help_line in listed:
+        if isinstance(help_line, CommandGroup):
+            inner = typer.Typer(no_args_is_help=True, help=help_line.about)
+            add_all(inner, help_line.commands)
+            app.add_typer(inner, name=help_line.name, rich_help_panel=heading)
         else:
-            app.command(typed_name(each), rich_help_panel=heading)(each)
+            app.command(typed_name(help_line), rich_help_panel=heading)(help_line)

@@ -36,10 +36,10 @@ def inspect(
             continue
         print(one_line(inspected["item"]))
         for name, values in inspected["signals"].items():
-            shown = {key: value for key, value in values.items() if key != "vector"}
+            short_values = {key: value for key, value in values.items() if key != "vector"}
             if "vector" in values:
-                shown["dimensions"] = len(values["vector"])
-            print(f"  {name:<16} {json_text(shown)[:400]}")
+                short_values["dimensions"] = len(values["vector"])
+            print(f"  {name:<16} {json_text(short_values)[:400]}")
 
 
 @takes("providers", store="")
@@ -56,15 +56,15 @@ def duplicates(
     if not folder.is_dir():
         raise BadInput(f"{str(folder)!r} does not exist or is not a folder")
     radius = SemanticImages() if semantic else None
-    found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
-    for name, reason in found.rejected:
+    compared = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
+    for name, reason in compared.rejected:
         note(f"{one_line(name)} left out: {reason}")
-    rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
-    rows += [{"group": group, "representative": group[0]} for group in found.groups]
+    rows: list[dict[str, Any]] = [pair._asdict() for pair in compared.pairs]
+    rows += [{"group": group, "representative": group[0]} for group in compared.groups]
     for row in rows:
         print(json_text(row) if as_json else _in_words(row))
     if not as_json:
-        print(f"{found.images} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
+        print(f"{compared.images} images, {len(compared.pairs)} pairs, {len(compared.groups)} groups")
 
 
 def _in_words(row: dict[str, Any]) -> str:

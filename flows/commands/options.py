@@ -78,34 +78,38 @@ def takes(
     """
     fields = {key: field_of(key, row) for key in keys}
     needed = {*required, *(key for key, field in fields.items() if field.is_required() or key == "store")} - {*defaults}
-    shown = {key: defaults.get(key, _default(field)) for key, field in fields.items()}
+    default_of = {key: defaults.get(key, _default(field)) for key, field in fields.items()}
     of_file = shared if shared is not None else row.model_fields if row is Settings else ()
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        def command(ctx: typer.Context, **given: Any) -> None:
+        def command(ctx: typer.Context, **option_values: Any) -> None:
             stated: dict[str, Any] = {}
-            for text in given.pop("others", None) or ():
+            for text in option_values.pop("others", None) or ():
                 _put(stated, *_set(text, row))
             for key in keys:
-                value, source = given.pop(_name(key), None), ctx.get_parameter_source(_name(key))
+                value, source = option_values.pop(_name(key), None), ctx.get_parameter_source(_name(key))
                 if source is not None and source.name == "COMMANDLINE":
                     for name, parsed in _parsed(key, value).items():
                         _put(stated, name, parsed)
-            values = _of_file(row, of_file, given.pop("config", None), stated.get("store"))
+            values = _of_file(row, of_file, option_values.pop("config", None), stated.get("store"))
             for key, value in deepcopy(defaults).items():
                 if "." not in key or not _holds(values, key):
                     _put(values, key, value)
             settings = _merged(row, values, stated, needed, keys)
             with replaced_prompts(getattr(settings, "prompts", None)):
-                function(settings, **given)
+                function(settings, **option_values)
 
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        options = [_as_parameter(key, row, shown[key]) for key in keys]
+        own_parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        options = [_as_parameter(key, row, default_of[key]) for key in keys]
         options += ([_others(row)] if others else []) + ([_CONFIG] if of_file else [])
-        parameters = [_CONTEXT, *options, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
+        parameters = [
+            _CONTEXT,
+            *options,
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own_parameters),
+        ]
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
     return decorated
@@ -158,18 +162,25 @@ def _holds(values: Mapping[str, Any], key: str) -> bool:
 def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
     """The typer option of a key; of a flag that is on by default, the one that turns it off, too."""
     field, name = field_of(key, row), option_name(key)
-    ends = {end: getattr(each, end) for each in field.metadata for end in ("ge", "le") if hasattr(each, end)}
-    known = list(_KNOWN.get(key, ()))
+    ends = {
+        end: getattr(constraint, end)
+        for constraint in field.metadata
+        for end in ("ge", "le")
+        if hasattr(constraint, end)
+    }
+    names = list(_KNOWN.get(key, ()))
     text = " ".join((field.description or "").split())
     return typer.Option(
         f"{name}/--no-{name[2:]}" if on else name,
-        help=text + (f" Shipped: {', '.join(known)}." if known else "") + (" Repeatable." if _is_many(field) else ""),
+        help=text + (f" Shipped: {', '.join(names)}." if names else "") + (" Repeatable." if _is_many(field) else ""),
         min=ends.get("ge"),
         max=ends.get("le"),
         metavar=_METAVARS.get(key, _METAVAR_OF.get(_kind(field))),
         callback=_LISTS.get(key),
         is_eager=key in _LISTS,
-        autocompletion=(lambda incomplete: [each for each in known if each.startswith(incomplete)]) if known else None,
+        autocompletion=(lambda incomplete: [shipped for shipped in names if shipped.startswith(incomplete)])
+        if names
+        else None,
     )
 
 
@@ -220,7 +231,7 @@ def _kind(field: FieldInfo) -> Any:
     """The type of an option's value; days and pairs are parsed from text, so that each has its own error line."""
     kind = field.annotation
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        (kind,) = [each for each in typing.get_args(kind) if each is not type(None)]
+        (kind,) = [member for member in typing.get_args(kind) if member is not type(None)]
     return str if kind is date else list[str] if typing.get_origin(kind) is dict else kind
 
 
@@ -231,12 +242,12 @@ def _is_many(field: FieldInfo) -> bool:
 def _set(text: str, row: type[Row]) -> tuple[str, Any]:
     """The key and value of a KEY=VALUE of `--set`. A list is `a,b`; `providers.nsfw` is an entry of a mapping."""
     ((key, value),) = _pairs("--set", [text], "bench.size=200").items()
-    section, known = key.rpartition(".")[0], keys_of(row)
-    if section in known and typing.get_origin(field_of(section, row).annotation) is dict:
+    section, keys = key.rpartition(".")[0], keys_of(row)
+    if section in keys and typing.get_origin(field_of(section, row).annotation) is dict:
         return key, value
-    if key not in known:
-        near = [each for each in known if each.rpartition(".")[0] == section]
-        raise BadInput(f"--set {known_values(key, near or known)}")
+    if key not in keys:
+        near = [other_key for other_key in keys if other_key.rpartition(".")[0] == section]
+        raise BadInput(f"--set {known_values(key, near or keys)}")
     if value == "none":
         return key, None
     return key, value.split(",") if _is_many(field_of(key, row)) else value

@@ -73,11 +73,11 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
         if len(changes) < _CHANGES_MAX:
             changes.append(change)
 
-    known = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
+    reasons = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
     with fetched(against) as earlier:
-        found = diff_releases(earlier, folder, parts_of_release, tell=tell, **known)
+        difference = diff_releases(earlier, folder, parts_of_release, tell=tell, **reasons)
         boards = explorer_here().of_release(earlier, "", lambda: False, ()).boards()
-        return Comparison(read_manifest(earlier).version, found, changes, boards)
+        return Comparison(read_manifest(earlier).version, difference, changes, boards)
 
 
 def serve(

@@ -207,14 +207,14 @@ def print_stages(reports: Sequence[StageReport]) -> None:
 
 
 def _counts(report: StageReport) -> list[str]:
-    shown = [f"{name} {count:,}" for name, count in report.counts.items()]
+    parts = [f"{name} {count:,}" for name, count in report.counts.items()]
     if report.model_calls or report.failures:
-        shown.append(f"measured {sum(report.model_calls.values()):,}")
-    shown += [_in_money(service, use) for service, use in report.use.items()]
+        parts.append(f"measured {sum(report.model_calls.values()):,}")
+    parts += [_in_money(service, use) for service, use in report.use.items()]
     for name, count in report.failures.items():
         what, _, reason = name.rpartition(": ")
-        shown.append(f"FAILED {what}: {in_words(reason)} {count:,}")
-    return shown
+        parts.append(f"FAILED {what}: {in_words(reason)} {count:,}")
+    return parts
 
 
 def _in_money(service: str, use: Use) -> str:

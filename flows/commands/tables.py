@@ -45,13 +45,13 @@ def print_rows(
     if not rows:
         print(f"{title}: no rows", file=out)
         return
-    shown = [_shown(row) for row in rows]
-    if name != "vote_shares" and {row.get("slice", "overall") for row in shown} <= {"overall", name}:
-        shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
-    columns = list(dict.fromkeys(column for row in shown for column in row))
+    printed_rows = [_shown(row) for row in rows]
+    if name != "vote_shares" and {row.get("slice", "overall") for row in printed_rows} <= {"overall", name}:
+        printed_rows = [{column: value for column, value in row.items() if column != "slice"} for row in printed_rows]
+    columns = list(dict.fromkeys(column for row in printed_rows for column in row))
     headings = ["" if column == "flags" else column for column in columns]
-    is_number = [not any(_is_text(row.get(column)) for row in shown) for column in columns]
-    cells = [[_cell(column, row.get(column)) for column in columns] for row in shown]
+    is_number = [not any(_is_text(row.get(column)) for row in printed_rows) for column in columns]
+    cells = [[_cell(column, row.get(column)) for column in columns] for row in printed_rows]
     print_cells(headings, cells, is_number, title=title if titled else None, err=err, width=width)
 
 

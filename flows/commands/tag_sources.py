@@ -229,9 +229,11 @@ def labels_to_evaluate(
     sources = [Path(name) for name in files if has_prompts(Path(name))] + ([items] if items else [])
     if sources:
         looks, began = side.providers[signal].looks_at_images, perf_counter()
-        documents = [each for file in sources for each in read_documents(file, Providers(), looks, measured=not looks)]
-        documents = [each for each in documents if each.document_id in labels]
-        _check_known(file_of, {each.document_id for each in documents}, "no prompt in these files")
+        documents = [
+            document for file in sources for document in read_documents(file, Providers(), looks, measured=not looks)
+        ]
+        documents = [document for document in documents if document.document_id in labels]
+        _check_known(file_of, {document.document_id for document in documents}, "no prompt in these files")
         return replace(chosen, documents=documents, seconds=0.0 if looks else perf_counter() - began)
     if not settings.store:
         raise BadInput("a provider needs prompts; give them in the files of labels, or --store DIR or --documents FILE")
@@ -240,8 +242,8 @@ def labels_to_evaluate(
     return chosen
 
 
-def _check_known(file_of: Mapping[str, str], known: Container[str], what: str) -> None:
-    if unknown := [item for item in file_of if item not in known]:
+def _check_known(file_of: Mapping[str, str], document_ids: Container[str], what: str) -> None:
+    if unknown := [item for item in file_of if item not in document_ids]:
         raise BadInput(
             f"{file_of[unknown[0]]!r}: {len(unknown):,} of {len(file_of):,} ids are of {what}, such as "
             f"{one_line(unknown[0], 64)!r}; the labels are of another release or store"
@@ -256,10 +258,10 @@ def _labels(name: str, signal: str, store: str) -> Spoken | None:
         return None
     if signal != "categories":
         raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
-    found = reviewed_tags(existing(store)) if store else {}
-    if not found:
+    reviewed_labels = reviewed_tags(existing(store)) if store else {}
+    if not reviewed_labels:
         raise BadInput(f"{REVIEWS!r} needs tags that people reviewed, in --store DIR; see `curate review serve`")
-    return found
+    return reviewed_labels
 
 
 def _asked(signal: str, name: str, prompts: str | None) -> AskedSide:
@@ -284,12 +286,12 @@ def _of_store(chosen: PlannedComparison, sample: int) -> PlannedComparison:
     """The comparison on kept documents of the store: those that have labels of a file or of people, else a sample."""
     store = Store.existing(chosen.settings.store)
     kept = kept_conversations(store)
-    documents, labels = kept["document_id"].unique().to_list(), [each for each in chosen.labels if each is not None]
+    documents, labels = kept["document_id"].unique().to_list(), [side for side in chosen.labels if side is not None]
     labelled = set().union(*labels)
     seed = chosen.settings.seed
-    wanted = [each for each in documents if each in labelled] if labels else drawn(documents, sample, seed)
-    if not wanted:
+    ids = [document for document in documents if document in labelled] if labels else drawn(documents, sample, seed)
+    if not ids:
         raise BadInput(
             f"store {store.root!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
         )
-    return replace(chosen, kept=kept, wanted=wanted)
+    return replace(chosen, kept=kept, wanted=ids)

@@ -86,25 +86,25 @@ def evaluate(
         print_estimates(costs, settings, err=True)
     with one_ledger(settings.budget_usd, settings.prices):
         began = perf_counter()
-        said = compared.sides(datetime.now(UTC))
+        comparison = compared.sides(datetime.now(UTC))
         seconds, use = compared.seconds + perf_counter() - began, ledger().use()
-    for failure, count in said.failures.items():
+    for failure, count in comparison.failures.items():
         note(f"FAILED {failure}: {count}")
-    tags = [tag for tag in labels_of_signal(signal) if any(tag in label for label in said.reference.values())]
+    tags = [tag for tag in labels_of_signal(signal) if any(tag in label for label in comparison.reference.values())]
     if one_provider:
-        _print_figures(tag_figures(said.tagger, said.reference, tags, compared.made_with), as_json)
+        _print_figures(tag_figures(comparison.tagger, comparison.reference, tags, compared.made_with), as_json)
         service = getattr(compared.askable[0].providers[signal], "service", "") if compared.askable[0] else ""
-        _print_cost(_cost(service, said.asked, use.get(service, Use()), prices, seconds), as_json)
+        _print_cost(_cost(service, comparison.asked, use.get(service, Use()), prices, seconds), as_json)
         return
     for name, labels in zip(sides, compared.labels, strict=True):
-        if said.prompts and (apart := len((labels or {}).keys() - said.prompts.keys())):
+        if comparison.prompts and (apart := len((labels or {}).keys() - comparison.prompts.keys())):
             note(f"note: {name!r}: {apart:,} of {len(labels or {}):,} ids are of no document here; they are left out")
-    rows = agreements(said.tagger, said.reference, tags, seed=settings.seed)
+    rows = agreements(comparison.tagger, comparison.reference, tags, seed=settings.seed)
     if not any(row.items for row in rows):
         raise BadInput(f"{sides[0]!r} and {sides[1]!r} have no decided item in common; compare their ids")
-    differ = disagreements(said.tagger, said.reference, tags, said.prompts)  # sorted by tag
-    shown = [row for _, of_tag in groupby(differ, attrgetter("tag")) for row in islice(of_tag, first)]
-    _print_evaluation(rows, shown, as_json)
+    differ = disagreements(comparison.tagger, comparison.reference, tags, comparison.prompts)  # sorted by tag
+    examples = [row for _, of_tag in groupby(differ, attrgetter("tag")) for row in islice(of_tag, first)]
+    _print_evaluation(rows, examples, as_json)
 
 
 def _print_figures(rows: Iterable[TagFigures], as_json: bool) -> None:
@@ -112,15 +112,15 @@ def _print_figures(rows: Iterable[TagFigures], as_json: bool) -> None:
     if as_json:
         print_rows("figures", list(rows), as_json)
         return
-    shown = dict[str, dict[str, object]]()
+    row_of_tag = dict[str, dict[str, object]]()
     for row in rows:
         unknown = "-" if row.not_known is None else f"{row.not_known:.2f}"
         cells = {"true": f"{row.true:,} of {row.items:,}", "null": unknown}
         cells |= {name: _in_words(getattr(row, name), 2) for name in ("precision", "recall")}
-        shown.setdefault(row.tag, {"tag": row.tag}).update(
-            {f"{name} {row.material}": each for name, each in cells.items()}
+        row_of_tag.setdefault(row.tag, {"tag": row.tag}).update(
+            {f"{name} {row.material}": cell for name, cell in cells.items()}
         )
-    print_rows("figures", list(shown.values()))
+    print_rows("figures", list(row_of_tag.values()))
 
 
 def _cost(service: str, items: int, use: Use, prices: Prices, seconds: float) -> TaggingCost:
@@ -154,15 +154,18 @@ def _print_evaluation(rows: Sequence[TagAgreement], differ: Sequence[TagDisagree
         print_rows("labels", [*rows, *differ], as_json)
         return
     counts = ("tag", "items", "undecided")
-    shown = [
+    figure_rows = [
         {name: getattr(row, name) for name in counts} | {name: _in_words(getattr(row, name)) for name in _FIGURES}
         for row in rows
     ]
-    print_rows("labels", shown)
+    print_rows("labels", figure_rows)
     if differ:
         print("\ndisagreements (label: tagger / reference, item, prompt)")
-    for each in differ:
-        print(f"  {each.tag}: {each.tagger} / {each.reference}  {each.item}  {each.prompt}")
+    for disagreement in differ:
+        print(
+            f"  {disagreement.tag}: {disagreement.tagger} / {disagreement.reference}  {disagreement.item}  "
+            f"{disagreement.prompt}"
+        )
 
 
 def _in_words(share: Share, digits: int = 3) -> str:

@@ -62,29 +62,29 @@ def takedown(
     store = settings.store
     if [*(ids or []), *(user or [])].count("-") > 1:
         raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")
-    of_store, asked, addresses = (
+    of_store, requested_ids, addresses = (
         Store.existing(store, any_layout=True),
         given_or_read(ids or []),
         given_or_read(user or []),
     )
-    if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
+    if not requested_ids and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
-    if skip_unknown and asked:
+    if skip_unknown and requested_ids:
         with storage_errors(of_store):
-            asked = _without_unknown(of_store, asked)
-        if not asked and not addresses:
+            requested_ids = _without_unknown(of_store, requested_ids)
+        if not requested_ids and not addresses:
             return
-    told: Callable[..., None] = partial(_print_left, store)
-    if not (dry_run or yes) and (asked or addresses):
+    report_left: Callable[..., None] = partial(_print_left, store)
+    if not (dry_run or yes) and (requested_ids or addresses):
         with storage_errors(of_store):  # an unknown ID ends the command here, before anything is asked
-            _print(take_down(of_store, asked, addresses, datetime.now(UTC), True, told), store, True)
+            _print(take_down(of_store, requested_ids, addresses, datetime.now(UTC), True, report_left), store, True)
         if not sys.stdin.isatty():
             raise BadInput("nobody is there to ask, so nothing was removed; say --yes to remove what is listed above")
         if not typer.confirm("remove all this for ever?"):
             raise typer.Exit(1)
-        told = lambda *_: None  # noqa: E731 - all was printed before the question
+        report_left = lambda *_: None  # noqa: E731 - all was printed before the question
     with storage_errors(of_store), nullcontext() if dry_run else writing(store, any_layout=True):
-        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, told, reason)
+        removed = take_down(of_store, requested_ids, addresses, datetime.now(UTC), dry_run, report_left, reason)
     _print(removed, store, dry_run)
     if removed.earlier_versions:
         raise StoreUnwell(
@@ -97,22 +97,24 @@ def takedown(
 def given_or_read(arguments: Sequence[str]) -> list[str]:
     """The arguments, with - replaced by the lines of standard input, which appear in no shell history."""
     lines = [line.strip() for line in sys.stdin] if "-" in arguments else []
-    return [each for argument in arguments for each in (filter(None, lines) if argument == "-" else [argument])]
+    return [
+        identifier for argument in arguments for identifier in (filter(None, lines) if argument == "-" else [argument])
+    ]
 
 
-def _without_unknown(store: "Store", asked: Sequence[str]) -> list[str]:
+def _without_unknown(store: "Store", requested_ids: Sequence[str]) -> list[str]:
     """The ids that the store has or had; the others are printed."""
     from tasks.takedown.scope import unknown_ids
 
-    unknown = dict.fromkeys(unknown_ids(store, asked))
+    unknown = dict.fromkeys(unknown_ids(store, requested_ids))
     if unknown:
         print(
-            f"{len(unknown):,} of {len(asked):,} left out, as this store never had them; "
+            f"{len(unknown):,} of {len(requested_ids):,} left out, as this store never had them; "
             "give them again after the next `curate ingest`:"
         )
-    for each in unknown:
-        print(f"  {one_line(each, 1000)}")
-    return [each for each in asked if each not in unknown]
+    for unknown_id in unknown:
+        print(f"  {one_line(unknown_id, 1000)}")
+    return [requested_id for requested_id in requested_ids if requested_id not in unknown]
 
 
 def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:

@@ -67,10 +67,10 @@ def out(
         return
     items, images = write_sheet(opened, queues, folder, unmasked)
     print(folder / "sheet.csv")
-    asked = (
+    instruction = (
         "fill in the columns verdict and reviewer" + ", or name each copy after its reviewer" * queues[0].named_by_file
     )
-    note(f"{items:,} items and {images:,} images; {asked}")
+    note(f"{items:,} items and {images:,} images; {instruction}")
 
 
 @takes("store", "bench", "providers", row=Draws, shared=_SHARED)
@@ -97,9 +97,9 @@ def in_(
     with_answers = [name for name, about in REVIEW_KINDS.items() if about.finds_correct]
     if qualification is not None and kind not in with_answers:
         raise BadInput(f"--qualification is for the kind {' and '.join(with_answers)}, not {kind!r}")
-    known = read_qualification(qualification) if qualification else {}
-    said, filled = take_sheets(kind, files, wanted, reviewer, known, qualified_min)
-    print(f"{said}; {REVIEW_KINDS[kind].next}")
+    right_answers = read_qualification(qualification) if qualification else {}
+    summary, filled = take_sheets(kind, files, wanted, reviewer, right_answers, qualified_min)
+    print(f"{summary}; {REVIEW_KINDS[kind].next}")
     if filled.elsewhere:
         first = f"{len(filled.elsewhere):,} lines are on items that the store does not have, or not any more"
         note(f"{first}: {filled.elsewhere[0]}")
@@ -122,26 +122,26 @@ def take_sheets(
     with writing(wanted.store) as store:
         take_in_journal(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
-        given, left_out = filled.reviews, 0
+        reviews, left_out = filled.reviews, 0
         if known and (finds_correct := REVIEW_KINDS[kind].finds_correct):
-            given, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
-        add_reviews(store, given)
+            reviews, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
+        add_reviews(store, reviews)
         store.append("case_references", frame_of(CaseReference, filled.references))
     references = len(filled.references)
-    words = [_in_words(given, queues)] if given or not references else []
+    words = [_in_words(reviews, queues)] if reviews or not references else []
     words += [f"{references:,} reference{'s' * (references != 1)}"] if references else []
     words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if known else []
     words += [f"{filled.open:,} left open"] if filled.open else []
     return ", ".join(words), filled
 
 
-def _in_words(given: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str:
-    people, items = len({each.reviewer for each in given}), len({each.item_id for each in given})
-    of_queues = {each.queue for each in given} or {queues[0].name}
+def _in_words(reviews: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str:
+    people, items = len({review.reviewer for review in reviews}), len({review.item_id for review in reviews})
+    of_queues = {review.queue for review in reviews} or {queues[0].name}
     verdicts = dict.fromkeys(choice.verdict for queue in queues if queue.name in of_queues for choice in queue.choices)
-    counts = ", ".join(f"{sum(each.verdict == verdict for each in given):,} {verdict}" for verdict in verdicts)
+    counts = ", ".join(f"{sum(review.verdict == verdict for review in reviews):,} {verdict}" for verdict in verdicts)
     counted = "" if queues[0].many else f" ({counts})"
-    return f"{len(given):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"
+    return f"{len(reviews):,} verdicts{counted} of {people} reviewer{'s' * (people != 1)} on {items:,} items"
 
 
 @takes("store", "bench", "providers", "seed", row=Draws, shared=_SHARED)
@@ -176,8 +176,8 @@ def results(
         raise BadInput(f"--out {str(battles)!r}: only the results of {in_files} can be written; leave it out")
     opened = existing(wanted.store)
     if waiting := len(journalled(opened)):
-        told = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
-        note(f"{waiting} verdicts wait in the journal and {told}")
+        explanation = "are not counted here; the next `curate run`, `review in` or `review serve` takes them in"
+        note(f"{waiting} verdicts wait in the journal and {explanation}")
     if chosen and chosen.results:
         chosen.results(ResultsAsked(wanted, battles, as_json, bootstraps))
     else:
@@ -220,6 +220,6 @@ def _serve(store: "Store", queues: "Sequence[ReviewQueue]", name: str, port: int
     finally:
         session.take_in(at_once=False)
         with suppress(Exception):  # the store may be out of reach by now
-            if left := session.in_journal:
-                waiting = "verdict waits" if left == 1 else "verdicts wait"
-                note(f"{left:,} {waiting} in the journal; the next run takes them in")
+            if verdict_count := session.in_journal:
+                waiting = "verdict waits" if verdict_count == 1 else "verdicts wait"
+                note(f"{verdict_count:,} {waiting} in the journal; the next run takes them in")

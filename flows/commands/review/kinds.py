@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
 
-def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
+def _drawn(kind: str, draws: Draws) -> "list[ReviewQueue]":
     """Queues that need no more than what is said of the draw."""
     from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue
     from tasks.review.failures import FailureAnswersQueue, FailuresQueue
     from tasks.review.held import HeldQueue
     from tasks.review.tags import TagsQueue
 
-    drawn = wanted.sample, wanted.seed
+    drawn = draws.sample, draws.seed
     queues: dict[str, list[ReviewQueue]] = {
         "held": [HeldQueue()],
         "tags": [TagsQueue(*drawn)],
@@ -38,15 +38,15 @@ def _drawn(kind: str, wanted: Draws) -> "list[ReviewQueue]":
     return queues[kind]
 
 
-def _alarms(asked: ResultsAsked) -> None:
+def _alarms(request: ResultsAsked) -> None:
     """Precisions, or with a file what was found as labels."""
     from flows.commands.review.results import print_figures, write_labels
 
-    store = existing(asked.draws.store)
-    if asked.out is None:
-        print_figures(figures_of(store), REVIEW_KINDS["alarms"].queues, asked.as_json)
+    store = existing(request.draws.store)
+    if request.out is None:
+        print_figures(figures_of(store), REVIEW_KINDS["alarms"].queues, request.as_json)
     else:
-        write_labels(store, asked.out)
+        write_labels(store, request.out)
 
 
 _OF_CORE = {
@@ -120,5 +120,5 @@ def figures_of(store: "Store") -> "Figures":
     from tasks.storage.reviews import detector_precisions, reviews_of
 
     reviews = reviews_of(store)
-    agreements = [row for each in PRODUCTS for row in each.reviewer_agreements(reviews)]
+    agreements = [row for product in PRODUCTS for row in product.reviewer_agreements(reviews)]
     return Figures(agreements, detector_precisions(store))

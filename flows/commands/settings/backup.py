@@ -47,9 +47,9 @@ def backup(
         return
     store = Store.existing(settings.store, any_layout=True)
     with storage_errors(of_backup):
-        made = back_up(store, of_backup, datetime.now(UTC))
-    total = sum(file.size_bytes for file in made.files.values())
-    print(f"{folder}: {len(made.files):,} files, {total / 1e6:,.1f} MB of store {settings.store!r}")
+        backed_up = back_up(store, of_backup, datetime.now(UTC))
+    total = sum(file.size_bytes for file in backed_up.files.values())
+    print(f"{folder}: {len(backed_up.files):,} files, {total / 1e6:,.1f} MB of store {settings.store!r}")
     if others := left_out(store):
         print(f"curate: no part of the store, and not in it: {', '.join(others)}", file=sys.stderr)
 
@@ -119,7 +119,7 @@ def _proved(store: "Store") -> Iterator[str]:
             continue
         with fetched(name) as folder:
             problems = problems_of(folder, store)
-        yield from (f"{name}: {one_line(each, 300)}" for each in problems[:5])
+        yield from (f"{name}: {one_line(problem, 300)}" for problem in problems[:5])
         if not problems:
             print(f"release {name} is whole")
 
@@ -158,11 +158,11 @@ def migrate(
         return
     if not yes and (changes or out is not None):
         confirm("change the store?" if out is None else f"write a copy to {str(out)!r}?")
-    with storage_errors(older), writing(store, any_layout=True) as held:
+    with storage_errors(older), writing(store, any_layout=True) as locked_store:
         if out is None:
-            bring_on(held)
+            bring_on(locked_store)
         else:
-            migrated_copy(held, out)
+            migrated_copy(locked_store, out)
     print(f"store {str(out or store)!r} has layout {LAYOUT} now; `curate run` goes on with it")
 
 

@@ -65,18 +65,18 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
 
 def _in_force(settings: Settings, of_file: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """(key, value, where it comes from) of every setting that is not left at its default."""
-    given, file = settings.model_dump(mode="json", exclude_unset=True), str(settings.config)
+    set_values, file = settings.model_dump(mode="json", exclude_unset=True), str(settings.config)
     for key in keys_of():
         section, _, name = key.rpartition(".")
-        inside, in_file = (given.get(section, {}), of_file.get(section, {})) if section else (given, of_file)
+        inside, in_file = (set_values.get(section, {}), of_file.get(section, {})) if section else (set_values, of_file)
         value = inside.get(name)
         if key == "store" or key == "config" or name not in inside:
             continue
         if not isinstance(value, dict):
             yield key, value, file if name in in_file and str(in_file[name]) == str(value) else "an option"
-        for each, chosen in value.items() if isinstance(value, dict) else ():
-            by_file, by_set = in_file.get(name, {}).get(each) == chosen, settings.models != "embedded"
-            yield f"{key}.{each}", chosen, file if by_file else f"models: {settings.models}" if by_set else "an option"
+        for part, chosen in value.items() if isinstance(value, dict) else ():
+            by_file, by_set = in_file.get(name, {}).get(part) == chosen, settings.models != "embedded"
+            yield f"{key}.{part}", chosen, file if by_file else f"models: {settings.models}" if by_set else "an option"
     if store := of_file.get("store"):
         yield "store", store, file
 
@@ -95,7 +95,7 @@ def _models(settings: Settings) -> Iterator[str]:
                 print(f"missing  {capability:<16} {name:<14} {error}")
                 if name in names:
                     wrong.setdefault(str(error), []).append(capability)
-    yield from (f"{', '.join(capabilities)}: {how}" for how, capabilities in wrong.items())
+    yield from (f"{', '.join(capabilities)}: {remedy}" for remedy, capabilities in wrong.items())
 
 
 def _unusable(settings: Settings) -> Iterator[str]:
@@ -130,8 +130,8 @@ def _check_store(root: str) -> None:
     if lines := list(store_problems(store)):
         print(*lines, sep="\n")
         raise typer.Exit(1)
-    known = stated_layout(store)
-    print(f"store {root!r} is whole; it has {layout_in_words(known) if known else 'no number of its layout yet'}")
+    layout = stated_layout(store)
+    print(f"store {root!r} is whole; it has {layout_in_words(layout) if layout else 'no number of its layout yet'}")
 
 
 def store_problems(store: "Store") -> Iterator[str]:
@@ -153,10 +153,12 @@ def _audited(store: "Store") -> Iterator[str]:
     except StoreUnwell as error:
         yield str(error)
         return
-    for each in entries[-AUDITED:]:
-        counted = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
-        who = one_line(people.get(each.who, each.who) or "somebody", 60)
-        print(one_line(f"audit    {each.at:%Y-%m-%d %H:%M}  {who}  {each.what}  {counted}  {each.about}".rstrip(), 400))
+    for entry in entries[-AUDITED:]:
+        counted = ", ".join(f"{count:,} {name}" for name, count in entry.counts.items())
+        who = one_line(people.get(entry.who, entry.who) or "somebody", 60)
+        print(
+            one_line(f"audit    {entry.at:%Y-%m-%d %H:%M}  {who}  {entry.what}  {counted}  {entry.about}".rstrip(), 400)
+        )
     print(f"audit    {len(entries):,} entries" + (f", the last {AUDITED} above" if len(entries) > AUDITED else ""))
-    seen = [each["audit"] for each in run_records(store) if each.get("audit")]
+    seen = [record["audit"] for record in run_records(store) if record.get("audit")]
     yield from filter(None, [cut_off(store, *seen[-1])] if seen else [])

@@ -75,8 +75,8 @@ def _found() -> str:
     if any(map(os.environ.get, ("GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "CURATE_VISION_ENDPOINT"))):
         return "vendors"
     weights = any(name.endswith("_WEIGHTS") and os.environ.get(name) for name in get_args(Variable))
-    own = weights or os.environ.get("OPENAI_BASE_URL")
-    return "self_hosted" if own else "vendors" if os.environ.get("OPENAI_API_KEY") else "embedded"
+    self_hosted = weights or os.environ.get("OPENAI_BASE_URL")
+    return "self_hosted" if self_hosted else "vendors" if os.environ.get("OPENAI_API_KEY") else "embedded"
 
 
 def _not_here(models: str, whole: bool) -> dict[str, str]:
@@ -118,7 +118,12 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
 
 def _told(field: FieldInfo) -> str:
     """Docstring and limits of a field."""
-    ends = {end: getattr(each, end) for each in field.metadata for end in ("ge", "le") if hasattr(each, end)}
+    ends = {
+        end: getattr(constraint, end)
+        for constraint in field.metadata
+        for end in ("ge", "le")
+        if hasattr(constraint, end)
+    }
     limits = " ".join(f"{word} {ends[end]:g}" for end, word in (("ge", "From"), ("le", "to")) if end in ends)
     return " ".join((field.description or "").split()) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
 

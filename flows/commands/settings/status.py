@@ -93,5 +93,5 @@ def _questions(store: "Store") -> Iterator[Due]:
 
     for kind in (name for name, about in REVIEW_KINDS.items() if about.left_by_runs):
         session = ReviewSession(store, queues_of([kind], Draws(store=store.root)))
-        count = sum(each.untouched for each in session.progress(""))
+        count = sum(progress.untouched for progress in session.progress(""))
         yield Due(what=f"questions to people: {kind}", count=count, next=f"curate review serve {kind}")
