@@ -64,9 +64,9 @@ def served(
 ) -> tuple[list[ArenaModel], Callable[[ArenaModel], StreamingModel], str | None]:
     """The models, how to reach them, and the folder of the demo's example images."""
     if not demo:
-        found = read_arena_models(models or Path())
-        check_arena_keys(found)
-        return found, streaming_model, None
+        arena_models = read_arena_models(models or Path())
+        check_arena_keys(arena_models)
+        return arena_models, streaming_model, None
     folder = Path(settings.logs or DEMO_FOLDER) / "examples"  # in `presets`, no vote on them would count
     try:
         drawn = drawn_models(folder, settings.seed or 0)
@@ -95,7 +95,7 @@ def admission(settings: ArenaSettings) -> Admission:
             f"--policy {policy!r} has no rule `at_least` for nsfw.nsfw_probability, so no NSFW image would be refused; "
             "give a policy with one, such as public_release"
         )
-    known = load_known_hashes(settings.known_hashes)
+    known_hashes = load_known_hashes(settings.known_hashes)
 
     texts = "moderation.flagged_categories"
     proprietary = [rule.models for rule in rules if rule.signal == texts and rule.action is not Action.TAG]
@@ -113,9 +113,9 @@ def admission(settings: ArenaSettings) -> Admission:
         refused=refused(texts),
         spares_open=bool(proprietary) and set(proprietary) == {"proprietary"},
         refused_of_images=refused("image_moderation.flagged_categories"),
-        known=known or None,
+        known=known_hashes or None,
         personal=personal_kinds if settings.warn else lambda text: (),
-        holds_file=lambda content: bool(known) and known.holds_file(file_digests(content)),
+        holds_file=lambda content: bool(known_hashes) and known_hashes.holds_file(file_digests(content)),
     )
 
 
@@ -136,7 +136,7 @@ def app(
     as_presets = chosen.settings.presets is not None  # not the demo's own examples
     if not chosen.is_demo:
         starters.keep_pictures(chosen.logs)
-    made = make_app(
+    application = make_app(
         arena,
         Uploads(admission),
         chosen.settings,
@@ -149,7 +149,7 @@ def app(
         captcha=chosen_captcha(chosen.settings, key_of(chosen.logs)),
         login=chosen_login(chosen.settings, key_of(chosen.logs)),
     )
-    return arena, made
+    return arena, application
 
 
 def _arena(
@@ -170,16 +170,16 @@ def _arena(
         raw=settings.log_addresses,
     )  # fmt: skip
     rng = Random(settings.seed)  # noqa: S311 - draws pairs
-    made = Arena(
+    arena = Arena(
         served, connect, admission, folder, visitors, version=version("arena-curation"), rng=rng,
         images_max=settings.images_max, characters_max=settings.characters_max,
         answers_at_once=settings.answers_at_once,
         reasons=read_reasons(Path(settings.reasons) if settings.reasons else None),
         starters=read_starters(Path(settings.starters) if settings.starters else None),
     )  # fmt: skip
-    made.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
-    made.read_logs()
-    return made
+    arena.pool.sampling = Sampling(settings.narrow, settings.boost, settings.equal, plan)
+    arena.read_logs()
+    return arena
 
 
 def _kinds(presets: str | None, logs: Path) -> dict[str, list[tuple[str, Path]]]:

@@ -90,8 +90,8 @@ CMD ["python", "app.py"]
 
 def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -> str:
     """Write the folder; returns what to do next. Raises BadInput if it is not empty, and for what a Space cannot do."""
-    given = {**asked, **settings.model_dump()}
-    if refused := next((told for name, told in _REFUSED.items() if given[name]), None):
+    option_values = {**asked, **settings.model_dump()}
+    if refused := next((refusal for name, refusal in _REFUSED.items() if option_values[name]), None):
         raise BadInput(refused)
     if asked["board"] not in (None, "live"):
         raise BadInput("--board of a release does not go with --space; give live")
@@ -108,36 +108,36 @@ def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, objec
     except OSError as error:
         raise BadInput(f"--space {str(folder)!r} cannot be written ({why_unreadable(error)}); give another") from None
     here = ", ".join(model.name for model in models if is_here(model.base_url))
-    told = f"warning: a Space does not reach this machine, where these models are: {here}\n" if here else ""
+    warning = f"warning: a Space does not reach this machine, where these models are: {here}\n" if here else ""
     return (
-        f"{told}{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); "
+        f"{warning}{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); "
         "README.md in it says which secrets and storage it needs"
     )
 
 
-def _write(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -> None:
+def _write(folder: Path, settings: ArenaSettings, command_options: Mapping[str, object]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    options = ["--demo"] if asked["demo"] else []
-    options += ["--board", "live"] if asked["board"] or asked["demo"] else []
+    options = ["--demo"] if command_options["demo"] else []
+    options += ["--board", "live"] if command_options["board"] or command_options["demo"] else []
     for name, file in _COPIED.items():
-        if asked[name]:
-            shutil.copyfile(str(asked[name]), folder / file)
+        if command_options[name]:
+            shutil.copyfile(str(command_options[name]), folder / file)
             options += [f"--{name}", file]
     if settings.presets:
         shutil.copytree(settings.presets, folder / "presets")
         options += ["--presets", "presets"]
     # options for the settings that are not those by default
-    given = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE) | _copied_texts(folder, settings)
-    chosen = {f"providers.{name}": value for name, value in given.pop("providers", {}).items()}
-    options += [part for key, value in (given | chosen).items() for part in ("--set", f"{key}={value}")]
+    changed_settings = settings.model_dump(exclude_defaults=True, exclude=_OF_PLACE) | _copied_texts(folder, settings)
+    chosen = {f"providers.{name}": value for name, value in changed_settings.pop("providers", {}).items()}
+    options += [part for key, value in (changed_settings | chosen).items() for part in ("--set", f"{key}={value}")]
     (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
     (folder / "README.md").write_text(_README.format(title=json.dumps(settings.title)), encoding="utf-8")
     (folder / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in pinned()), encoding="utf-8")
-    own = folder / f"arena_curation-{version(DISTRIBUTION)}.dist-info"  # says the version to the copied code
-    own.mkdir()
+    dist_info = folder / f"arena_curation-{version(DISTRIBUTION)}.dist-info"  # says the version to the copied code
+    dist_info.mkdir()
     metadata = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {version(DISTRIBUTION)}\n"
-    (own / "METADATA").write_text(metadata, encoding="utf-8")
+    (dist_info / "METADATA").write_text(metadata, encoding="utf-8")
     for package in _PACKAGES:
         here = Path(str(package.__path__[0]))
         shutil.copytree(here, folder / here.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
@@ -160,24 +160,24 @@ def _copied_texts(folder: Path, settings: ArenaSettings) -> dict[str, str]:
 
 def pinned() -> list[str]:
     """The packages that an arena needs, in the versions that are installed. Raises BadInput when one is missing."""
-    found: dict[str, str] = {}
+    pins: dict[str, str] = {}
     waiting = [Requirement(f"{DISTRIBUTION}[arena]")]
     seen = set()
     while waiting:
-        wanted = waiting.pop()
-        if str(wanted) in seen:
+        requirement = waiting.pop()
+        if str(requirement) in seen:
             continue
-        seen.add(str(wanted))
+        seen.add(str(requirement))
         try:
-            if wanted.name != DISTRIBUTION:
-                found[wanted.name] = f"{wanted.name}=={version(wanted.name).partition('+')[0]}"
-            needs = [Requirement(each) for each in requires(wanted.name) or ()]
+            if requirement.name != DISTRIBUTION:
+                pins[requirement.name] = f"{requirement.name}=={version(requirement.name).partition('+')[0]}"
+            needs = [Requirement(text) for text in requires(requirement.name) or ()]
         except PackageNotFoundError:
             raise BadInput(
-                f"--space: package {wanted.name} is not installed; run: {install_command('arena')}"
+                f"--space: package {requirement.name} is not installed; run: {install_command('arena')}"
             ) from None
-        extras = wanted.extras or {""}
+        extras = requirement.extras or {""}
         waiting += [
-            each for each in needs if not each.marker or any(each.marker.evaluate({"extra": extra}) for extra in extras)
+            need for need in needs if not need.marker or any(need.marker.evaluate({"extra": extra}) for extra in extras)
         ]
-    return sorted(found.values(), key=str.lower)
+    return sorted(pins.values(), key=str.lower)

@@ -51,21 +51,21 @@ def annotator_keys(tasks: ArenaTasks) -> dict[str, str]:
 
 def open_tasks(path: Path) -> Tasks:
     """Tasks that the page works on. Raises BadInput for an empty list."""
-    wanted = read_tasks(path)
-    keys = annotator_keys(wanted)
+    tasks_file = read_tasks(path)
+    keys = annotator_keys(tasks_file)
     if odd := next((name for name in keys if not name or reviewer_name(name) != name), None):
         raise BadInput(f"annotator {odd!r}: give a name on one line of at most 60 characters")
-    store = existing(wanted.store)
-    chosen = _chosen(wanted)
+    store = existing(tasks_file.store)
+    chosen = _chosen(tasks_file)
     session = ReviewSession(store, chosen, figures_of)
     session.take_in()
     if empty := next((queue.name for queue in chosen if not session.items(queue.name)), None):
-        raise BadInput(f"store {wanted.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
-    assigned = Assigned(session, explorer_here().of_store(store, PRODUCTS, dict), wanted.overlap)
+        raise BadInput(f"store {tasks_file.store!r} has nothing for the list {empty!r}; leave it out of `lists`")
+    assigned = Assigned(session, explorer_here().of_store(store, PRODUCTS, dict), tasks_file.overlap)
 
-    def annotator(given: str) -> str | None:
-        found = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), given.strip().encode())]
-        return found[0] if found else None
+    def annotator(typed_key: str) -> str | None:
+        names = [name for name, key in keys.items() if hmac.compare_digest(key.encode(), typed_key.strip().encode())]
+        return names[0] if names else None
 
     def give(task: Task, verdicts: Sequence[str], who: str) -> str:
         try:
@@ -83,13 +83,13 @@ def open_tasks(path: Path) -> Tasks:
     return Tasks([(queue.title, queue.name) for queue in chosen], annotator, following, give)
 
 
-def _chosen(wanted: ArenaTasks) -> list[ReviewQueue]:
+def _chosen(tasks_file: ArenaTasks) -> list[ReviewQueue]:
     """The queues that the file names, in its order."""
     kind_of = {queue: kind for kind in REVIEW_KINDS for queue in REVIEW_KINDS[kind].queues}
     queues: list[ReviewQueue] = []
-    for name in dict.fromkeys(wanted.lists):
+    for name in dict.fromkeys(tasks_file.lists):
         if name not in (*REVIEW_KINDS, *kind_of):
             raise BadInput(f"tasks file: lists {known_values(name, [*REVIEW_KINDS, *kind_of])}")
-        made = queues_of([kind_of.get(name, name)], wanted)
-        queues += made if name in REVIEW_KINDS else [queue for queue in made if queue.name == name]
+        queues_of_kind = queues_of([kind_of.get(name, name)], tasks_file)
+        queues += queues_of_kind if name in REVIEW_KINDS else [queue for queue in queues_of_kind if queue.name == name]
     return queues

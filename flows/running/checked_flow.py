@@ -230,15 +230,15 @@ def _freed(stack: ExitStack, root: str) -> Store:
 @contextmanager
 def _run(store: Store, settings: Settings) -> Iterator[None]:
     with run_record(store, settings, deployment.name or flow_run.flow_name or "") as record:
-        shown = Shown(settings)
-        _running.append((record, shown))
-        WATCHERS.append(shown.progress)
+        display = Shown(settings)
+        _running.append((record, display))
+        WATCHERS.append(display.progress)
         try:
             yield
         finally:
             _running.clear()
             WATCHERS.clear()
-    shown.release(store, record.reports)
+    display.release(store, record.reports)
 
 
 def _ended(store: Store, stages: Iterable[StageReport]) -> list[StageReport]:
@@ -246,10 +246,10 @@ def _ended(store: Store, stages: Iterable[StageReport]) -> list[StageReport]:
     reports = []
     for report in stages:
         reports.append(report)
-        for record, shown in _running:
+        for record, display in _running:
             if record.store.root == store.root and report not in record.reports:
                 record.add(report)
-                shown.stage(record.reports)
+                display.stage(record.reports)
     return reports
 
 
@@ -269,21 +269,24 @@ class Shown:
         self._progress: UUID | None = None
         with _artifacts():
             get_run_logger()
-            made = create_table_artifact(key="stages", table=[], description="What each stage did")
-            self._stages = made if isinstance(made, UUID) else None
-            made = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
-            self._progress = made if isinstance(made, UUID) else None
+            artifact = create_table_artifact(key="stages", table=[], description="What each stage did")
+            self._stages = artifact if isinstance(artifact, UUID) else None
+            artifact = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
+            self._progress = artifact if isinstance(artifact, UUID) else None
 
     def stage(self, reports: Sequence[StageReport]) -> None:
         """Log the last report and show all of them in the artifact `stages`; tell of a budget that is reached, once."""
         with _artifacts():
-            left = 0 if self._over_budget else _over_budget(reports[-1])
-            if left and deployment.id:  # without a deployment, Prefect asks the server each time
+            items_left = 0 if self._over_budget else _over_budget(reports[-1])
+            if items_left and deployment.id:  # without a deployment, Prefect asks the server each time
                 self._over_budget = True
-                about = {"prefect.resource.id": f"prefect.flow-run.{self._run_id}", "curation.items-left": str(left)}
+                about = {
+                    "prefect.resource.id": f"prefect.flow-run.{self._run_id}",
+                    "curation.items-left": str(items_left),
+                }
                 emit_event("curation.over-budget", about)
-            shown = reports[-1].model_dump(mode="json", exclude={"drops", "made_from"})
-            line = {name: value for name, value in shown.items() if value}
+            fields = reports[-1].model_dump(mode="json", exclude={"drops", "made_from"})
+            line = {name: value for name, value in fields.items() if value}
             get_run_logger().info("stage %s", json.dumps(line), extra={"stage": line})
             if self._stages is not None:
                 rows = json.dumps([_row(report) for report in reports])

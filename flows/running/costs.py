@@ -187,22 +187,22 @@ def estimates_of_run(
     ]
 
 
-def _of_images(settings: Settings, known: Store, source: Store, providers: Providers, prices: Prices) -> list[Estimate]:
+def _of_images(settings: Settings, store: Store, source: Store, providers: Providers, prices: Prices) -> list[Estimate]:
     """Estimates for the images of `source`, as they were logged and as they were redacted."""
     kinds = [*image_signals(providers)]
     if not providers.paid(kinds):
         return []
     logged, redacted = image_sizes(source, "images"), image_sizes(source, "redacted_images")
-    if (shown := shown_on(source, settings)) is not None:
-        logged = {image_id: size for image_id, size in logged.items() if image_id in shown}
+    if (ids_of_days := shown_on(source, settings)) is not None:
+        logged = {image_id: size for image_id, size in logged.items() if image_id in ids_of_days}
     again = [name for name in kinds if name not in OF_ORIGINALS]
     return [
-        *estimate_images(known, logged, providers, prices, token_count, kinds),
-        *estimate_images(known, redacted, providers, prices, token_count, again),
+        *estimate_images(store, logged, providers, prices, token_count, kinds),
+        *estimate_images(store, redacted, providers, prices, token_count, again),
     ]
 
 
-def _of_texts(settings: Settings, known: Store, source: Store, decided: Store, screeners: Providers) -> list[Estimate]:
+def _of_texts(settings: Settings, store: Store, source: Store, decided: Store, screeners: Providers) -> list[Estimate]:
     """Estimates for the texts of `source`; those that `screeners` read in images of `decided` stand for all images."""
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
     signals = text_signals(providers)
@@ -212,21 +212,21 @@ def _of_texts(settings: Settings, known: Store, source: Store, decided: Store, s
     texts = dict[MeasuredOn, dict[str, str]]()
     for kind in KINDS_OF_TEXT:
         of_kind = Texts(ConversationForm.LOGGED, kind, settings.since, settings.until)
-        asked = [signals[name] for name in paid if SIGNAL_ENTRIES[name].on is kind]
+        paid_signals = [signals[name] for name in paid if SIGNAL_ENTRIES[name].on is kind]
         # No version of a signal is in use here: what was read in images is counted below.
-        ids = text_ids(source, of_kind, {}) if asked else pl.Series(dtype=pl.String)
-        lacking = {content_id for signal in asked for content_id in missing(known, signal, ids)}
-        wanted = pl.Series(sorted(lacking), dtype=pl.String)
-        texts[kind] = all_texts(source, of_kind, {}, wanted)
+        ids = text_ids(source, of_kind, {}) if paid_signals else pl.Series(dtype=pl.String)
+        lacking = {content_id for signal in paid_signals for content_id in missing(store, signal, ids)}
+        content_ids = pl.Series(sorted(lacking), dtype=pl.String)
+        texts[kind] = all_texts(source, of_kind, {}, content_ids)
     if any(SIGNAL_ENTRIES[name].on is MeasuredOn.MESSAGES for name in paid):
-        texts[MeasuredOn.MESSAGES] |= unscreened_judge_texts(known) if settings.with_answers else {}
+        texts[MeasuredOn.MESSAGES] |= unscreened_judge_texts(store) if settings.with_answers else {}
         images = image_sizes(source, "images")
-        shown = images if (among := shown_on(source, settings)) is None else images.keys() & among
-        texts[MeasuredOn.MESSAGES] |= _texts_of_images(decided, screeners, shown)
-    return estimate_texts(known, texts, providers, prices, token_count)
+        images_of_days = images if (among := shown_on(source, settings)) is None else images.keys() & among
+        texts[MeasuredOn.MESSAGES] |= _texts_of_images(decided, screeners, images_of_days)
+    return estimate_texts(store, texts, providers, prices, token_count)
 
 
-def _of_documents(settings: Settings, known: Store, source: Store, decided: Store) -> list[Estimate]:
+def _of_documents(settings: Settings, store: Store, source: Store, decided: Store) -> list[Estimate]:
     """Estimates for the prompts of `source` that the policy keeps, and for the names of their topics."""
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
     kinds = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
@@ -234,34 +234,34 @@ def _of_documents(settings: Settings, known: Store, source: Store, decided: Stor
         return []
     conversations = logged_on(conversations_to_describe(source, decided), settings.since, settings.until)
     documents = conversations["document_id"].unique()
-    topics = known.read("topics", ["topic"])["topic"].n_unique()
+    topics = store.read("topics", ["topic"])["topic"].n_unique()
     topics = topics or len(documents) // members_min(len(documents), settings.topics)
     images = image_sizes(source, "images", "redacted_images")
     return [
-        *estimate_documents(known, source, documents, images, providers, prices, token_count),
+        *estimate_documents(store, source, documents, images, providers, prices, token_count),
         *estimate_topic_names(topics, providers, prices, token_count),
     ]
 
 
 def _decided(
-    settings: Settings, known: Store, source: Store, folder: str, screen_store: Screen
+    settings: Settings, store: Store, source: Store, folder: str, screen_store: Screen
 ) -> tuple[Store, Providers]:
     """A store that says what the policy keeps of `source`, and the models that screened it.
 
-    It is `known`, or, where that has fewer than `DECIDED_MIN` decisions and paid models would be asked about texts, one
+    It is `store`, or, where that has fewer than `DECIDED_MIN` decisions and paid models would be asked about texts, one
     in `folder`, in which `screen_store` screens some of the documents with embedded models.
     """
     providers = Providers(settings.providers)
     of_documents = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
-    asked = providers.paid([*text_signals(providers), *of_documents, "topic_names"])
-    decided_ids = known.read("decisions", ["item_id"])["item_id"]
-    if not asked or len(decided_ids) >= DECIDED_MIN:
-        return known, providers
+    paid = providers.paid([*text_signals(providers), *of_documents, "topic_names"])
+    decided_ids = store.read("decisions", ["item_id"])["item_id"]
+    if not paid or len(decided_ids) >= DECIDED_MIN:
+        return store, providers
     conversations = source.read("conversations")
     new = conversations.filter(~pl.col("conversation_id").is_in(decided_ids.implode()))
     new = logged_on(new, settings.since, settings.until)
     if new.is_empty():
-        return known, providers
+        return store, providers
     documents = new["document_id"].n_unique()
     tell(f"{min(TRIED, documents):,} of {documents:,} documents are screened, to know what the policy drops")
     tried = sample_store(source, new, TRIED, folder)

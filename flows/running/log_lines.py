@@ -98,8 +98,8 @@ class JsonLines(logging.Formatter):
         run = getattr(record, "flow_run_name", None)
         about = {"level": record.levelname.lower(), "run": run, "stage": getattr(record, "stage", None)}
         error = {"error": record.exc_info[0].__name__} if record.exc_info and record.exc_info[0] else {}
-        known = {name: value for name, value in about.items() if value is not None}
-        return json_log_line(record.getMessage(), **known, **error)
+        fields = {name: value for name, value in about.items() if value is not None}
+        return json_log_line(record.getMessage(), **fields, **error)
 
 
 def log_as_asked() -> None:

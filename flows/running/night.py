@@ -60,13 +60,13 @@ def _ask_services(settings: Settings) -> StageReport:
 
 def first_answers(providers: Providers) -> Iterator[tuple[str, str]]:
     """(service, reason why it gave no answer, or nothing) of every paid one, each asked once. Pictures are not."""
-    asked = set[str]()
+    services = set[str]()
     paid = providers.paid(providers.names.keys() - MAKERS)
     cheapest = ("topic_names", "moderation")  # the others' instructions are longer
     for capability in sorted(paid, key=lambda name: (name not in cheapest, name)):
         service = str(providers[capability].service)
-        if service not in asked:
-            asked.add(service)
+        if service not in services:
+            services.add(service)
             (answer,) = _answers(capability, providers)
             yield service, answer.reason if isinstance(answer, Failed) else ""
 
@@ -92,12 +92,12 @@ def canaries(settings: Settings) -> list[StageReport]:
     """Plant, measure and decide the probes. Raises CanaryEscaped when the policy does not catch one."""
     started, before, planted = time.monotonic(), ledger().use(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
-        own = plant(planted, Path(folder), settings)
-        with tags(PROBES), writing(own.store):
-            reports = [report for stage in (ingest, screen, decide) for report in stage(own)]
-    through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
+        probe_settings = plant(planted, Path(folder), settings)
+        with tags(PROBES), writing(probe_settings.store):
+            reports = [report for stage in (ingest, screen, decide) for report in stage(probe_settings)]
+    through = escaped(Store.existing(probe_settings.store), planted, load_policy(probe_settings.policy))
     if through:
-        escapes = "; ".join(f"{name}: {how}" for name, how in through.items())
+        escapes = "; ".join(f"{name}: {way}" for name, way in through.items())
         raise CanaryEscaped(f"nothing is released, because planted probes got through the policy ({escapes})")
     calls = sum((Counter(report.model_calls) for report in reports), Counter[str]())
     failures = sum((Counter(report.failures) for report in reports), Counter[str]())
@@ -118,13 +118,13 @@ def canaries(settings: Settings) -> list[StageReport]:
 def keep_only(settings: Settings) -> None:
     """Remove old releases, run records and probes of the store, and old flow runs of ours from Prefect's history."""
     store, now = Store.open(settings.store), datetime.now(UTC)
-    found = removable(store, settings, now)
-    remove(store, found)
-    gone = dict(found.counts)
+    outdated = removable(store, settings, now)
+    remove(store, outdated)
+    gone = dict(outdated.counts)
     if days := settings.retention.prefect_days:
         gone |= {"flow runs": forget_flow_runs(now - timedelta(days=days))}
-    if told := ", ".join(f"{name} {count:,}" for name, count in gone.items() if count):
-        tell(f"removed, because `retention` no longer keeps it: {told}")
+    if removed := ", ".join(f"{name} {count:,}" for name, count in gone.items() if count):
+        tell(f"removed, because `retention` no longer keeps it: {removed}")
 
 
 def forget_flow_runs(before: datetime) -> int:

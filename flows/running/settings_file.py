@@ -160,7 +160,7 @@ def keys_of(row: type[Row] = Settings) -> list[str]:
     return [
         key
         for name, inner in sections.items()
-        for key in ([f"{name}.{each}" for each in keys_of(inner)] if inner else [name])
+        for key in ([f"{name}.{subkey}" for subkey in keys_of(inner)] if inner else [name])
     ]
 
 
@@ -180,8 +180,8 @@ def section_of(field: FieldInfo) -> type[Row] | None:
 
 def _check_keys(where: str, values: Mapping[str, Any]) -> None:
     """Raises BadInput for a key that is none, is about one run, or looks like a secret."""
-    known = [key for key in keys_of() if key not in OF_ONE_RUN]
-    sections = {key.partition(".")[0] for key in known if "." in key}
+    allowed_keys = [key for key in keys_of() if key not in OF_ONE_RUN]
+    sections = {key.partition(".")[0] for key in allowed_keys if "." in key}
     for key, value in _flat(values, sections):
         section, _, name = key.rpartition(".")
         by_name = section != "providers" and _SECRET_NAME.search(name)
@@ -190,11 +190,14 @@ def _check_keys(where: str, values: Mapping[str, Any]) -> None:
             raise BadInput(f"{where}: {key} holds a secret, and files are copied; take it out, and export {variable}")
         if key in OF_ONE_RUN:
             raise BadInput(f"{where}: {key} is about one run; give --{key.replace('_', '-')} to that run")
-        whole = next((each for each in known if key == each or key.startswith(f"{each}.")), None)
+        whole = next(
+            (allowed_key for allowed_key in allowed_keys if key == allowed_key or key.startswith(f"{allowed_key}.")),
+            None,
+        )
         if whole is None:
             if key in sections:
                 raise BadInput(f"{where}: {key} has keys of its own; give them below it, further in")
-            near = get_close_matches(key, [*known, *sections], n=1, cutoff=0.5)
+            near = get_close_matches(key, [*allowed_keys, *sections], n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else "`curate init` writes every key"
             raise BadInput(f"{where}: unknown key {key!r}; {hint}")
 
@@ -218,8 +221,8 @@ def _placed(values: Mapping[str, Any], folder: Path, row: type[Row]) -> dict[str
             placed |= {name: _placed(value, folder, inner)} if value else {}
         else:
             several = isinstance(value, list)
-            each = [_place(one, folder, field.metadata) for one in (value if several else [value])]
-            placed[name] = each if several else each[0]
+            placed_values = [_place(one, folder, field.metadata) for one in (value if several else [value])]
+            placed[name] = placed_values if several else placed_values[0]
     if isinstance(variables := placed.get("environment"), dict):
         of_folders = {name: value for name, value in variables.items() if str(name).endswith("_WEIGHTS")}
         placed["environment"] = variables | {name: _place(value, folder, [PLACE]) for name, value in of_folders.items()}

@@ -94,7 +94,7 @@ def _share_of_cards(settings: Settings, runner: Any) -> float:
             share = min(1.0, there / settings.workers)
     else:
         workers = runner.client.scheduler_info(n_workers=-1)["workers"].values() if share else ()
-        there = max((float(each["resources"].get("GPU", 0.0)) for each in workers), default=0.0)
+        there = max((float(worker["resources"].get("GPU", 0.0)) for worker in workers), default=0.0)
     if share > there:
         raise BadInput(
             f"--set gpus_a_worker={share}: the cluster offers no card; start its workers with cards (Dask: with "
