@@ -46,7 +46,7 @@ def agree(settings: Settings, files: LabelFilesArgument, as_json: JsonOption = F
     if len(read) == 1:
         print_raters([rater_agreement(read[0], rounds, seed)], as_json)
     else:
-        print_agreement([label_agreement(read[0], each, rounds, seed) for each in read[1:]], as_json)
+        print_agreement([label_agreement(read[0], labels, rounds, seed) for labels in read[1:]], as_json)
 
 
 @takes(
@@ -63,8 +63,8 @@ def votes(settings: Settings, as_json: JsonOption = False) -> None:
     if settings.evaluate.sample is not None:
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
             run_stages(settings, ("flows.judging.evaluate", "vote"))
-    found = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
-    print_agreement(found, as_json)
+    agreements = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
+    print_agreement(agreements, as_json)
 
 
 _FIGURES = {"accuracy": "accuracy (f1_micro)"} | {
@@ -91,11 +91,11 @@ def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
             f"rows of {row.a} without a verdict": row.no_verdict_a,
             f"rows of {row.b} without a verdict": row.no_verdict_b,
         }
-        if told := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
-            note(f"left out: {one_line(told)}")
+        if counts := ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count):
+            note(f"left out: {one_line(counts)}")
         if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
             print_rows("confusion", list(_confusion(row)), width=_WIDTH)
-    print_raters(list({each.file: each for row in found for each in row.raters}.values()), False)
+    print_raters(list({agreement.file: agreement for row in found for agreement in row.raters}.values()), False)
 
 
 def print_raters(found: Sequence[RaterAgreement], as_json: bool) -> None:
@@ -176,11 +176,11 @@ def metrics(
         raise BadInput("give --store DIR, or --answers FILE with the compared answers")
     compared, inputs = read_comparisons(votes, five), _inputs(settings, answers or [], references)
     embedder = Providers(settings.providers)["text_embedding"]
-    said = dict(said_of(compared.rows, inputs, embedder, settings.seed, metric or []))
-    found, boards, nothing = every(compared.rows, said, settings.bootstraps, settings.seed)
-    if not found:
+    winners_of_metric = dict(said_of(compared.rows, inputs, embedder, settings.seed, metric or []))
+    metric_rows, boards, nothing = every(compared.rows, winners_of_metric, settings.bootstraps, settings.seed)
+    if not metric_rows:
         raise BadInput("no comparison has the answers of both models; items and models are named as in the votes")
-    print_rows("metrics", found, as_json)
+    print_rows("metrics", metric_rows, as_json)
     print_rows("boards", boards, as_json)
     if compared.left_out:
         note(f"{compared.left_out:,} comparisons have another number of votes; left out")
@@ -194,12 +194,12 @@ def _inputs(settings: Settings, answers: list[Path], references: Path | None) ->
     from tasks.judging.files.answer_files import texts_of_files
     from tasks.leaderboard.battle_files import read_table
 
-    found, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
+    inputs, bench = Stored({}, {}, {}), settings.evaluate.bench or SAMPLED
     if settings.store:
-        found = stored(existing(settings.store), bench, not answers)
+        inputs = stored(existing(settings.store), bench, not answers)
     if answers:
-        found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
+        inputs = inputs._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
     if references:
-        wanted = {name for names in REFERENCE_COLUMNS.values() for name in names}
-        found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
-    return found
+        columns = {name for names in REFERENCE_COLUMNS.values() for name in names}
+        inputs = inputs._replace(references=read_references(read_table(references, columns), repr(str(references))))
+    return inputs

@@ -124,9 +124,9 @@ def board(
     if settings.store:
         from tasks.judging.boards.judged_verdicts import judged_in_store
 
-        wanted = {"baseline": settings.evaluate.baseline, "judge_version": settings.judge_version, "draw": draw}
+        choices = {"baseline": settings.evaluate.baseline, "judge_version": settings.judge_version, "draw": draw}
         versions = measured_versions(settings)
-        judged = judged_in_store(existing(settings.store), versions, wanted, answer_version or ())
+        judged = judged_in_store(existing(settings.store), versions, choices, answer_version or ())
     else:
         from tasks.judging.boards.judged_verdicts import judged_in_files
 
@@ -144,13 +144,13 @@ def _method(judged: "Judged", settings: Settings, counted: dict[str, Any]) -> Bo
 
 
 def _print_board(judged: "Judged", method: BoardMethod, view: _View, style: StylePreset) -> None:
-    found = _rows(judged, method, view.table, view.slices, style)
+    rows = _rows(judged, method, view.table, view.slices, style)
     if view.agreement and view.table in _BOARDS:
         from tasks.judging.boards.judge_board import as_ratings
 
-        _print_agreement(as_ratings(found), view)
+        _print_agreement(as_ratings(rows), view)
         return
-    print_rows(view.table, found, view.as_json)
+    print_rows(view.table, rows, view.as_json)
     if view.table in _BOARDS:
         _note(judged)
 
@@ -210,9 +210,9 @@ def _check(files: list[Path] | None, settings: Settings, view: _View, of_stores:
         )
     if view.renames and not view.agreement:
         raise BadInput("--renames needs --agreement BOARD, whose models it names")
-    given = [name for name, value in {"--judge-version": settings.judge_version, **of_stores}.items() if value]
-    if files and given:
-        raise BadInput(f"{given[0]} chooses from the verdicts of a store; leave it out for files")
+    store_options = [name for name, value in {"--judge-version": settings.judge_version, **of_stores}.items() if value]
+    if files and store_options:
+        raise BadInput(f"{store_options[0]} chooses from the verdicts of a store; leave it out for files")
 
 
 def _style_controlled(
@@ -242,12 +242,14 @@ def _note(judged: "Judged") -> None:
         kinds = [name for name in ParsedJudgements.model_fields if name != "model"]
         counts = [f"{kind.replace('_', ' ')} {sum(getattr(row, kind) for row in parsed):,}" for kind in kinds]
         note(f"{', '.join(counts)}")
-    told = []
+    findings = []
     if bias.both_orders:
-        told.append(f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order")
+        findings.append(f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order")
     if bias.first_seat_fraction is not None:
-        told.append(f"{bias.first_seat_fraction:.1%} of decisive verdicts are for the first seat")
+        findings.append(f"{bias.first_seat_fraction:.1%} of decisive verdicts are for the first seat")
     if bias.same_vendor:
-        told.append(f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}")
-    if told:
-        note(f"{'; '.join(told)}")
+        findings.append(
+            f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}"
+        )
+    if findings:
+        note(f"{'; '.join(findings)}")

@@ -44,8 +44,8 @@ def correlate(
     if svg and svg.suffix != ".svg":
         raise BadInput(f"--svg {str(svg)!r}: the heat map is an SVG; give a name that ends in .svg")
     if near:
-        told = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
-        note(f"names that only one table has look alike: {told}; --renames FILE joins them")
+        name_pairs = ", ".join(f"{one_line(a, 60)!r} and {one_line(b, 60)!r}" for a, b in near[:NEAR_SHOWN])
+        note(f"names that only one table has look alike: {name_pairs}; --renames FILE joins them")
     rows = score_correlations(scores)
     print_rows("correlations", rows, as_json)
     if svg:

@@ -26,8 +26,8 @@ def judging_estimates(settings: Settings, writer: str | None) -> list[Estimate] 
             raise BadInput("--sample needs --judge FILE, the judge that would vote")
         battles = shown(anonymous_battles(released_battles(settings))[: chosen.sample])
         return estimate_votes(existing(settings.store), chosen, battles, prices, count)
-    known = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
-    return estimate_evaluation(known, chosen, prices, count, keyed_items)
+    store = Store(settings.store) if settings.evaluate.bench_release else existing(settings.store)
+    return estimate_evaluation(store, chosen, prices, count, keyed_items)
 
 
 ESTIMATES = judging_estimates

@@ -42,5 +42,5 @@ def _print_estimate(settings: Settings) -> None:
     from tasks.runtime.budget import load_prices
 
     opened, prices = existing(settings.store), load_prices(settings.prices)
-    rows = [row for asked in to_ask(settings) for row in estimate_proposals(opened, asked, prices, tokens_in())]
+    rows = [row for model in to_ask(settings) for row in estimate_proposals(opened, model, prices, tokens_in())]
     print_estimates(rows, settings)

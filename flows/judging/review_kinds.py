@@ -49,12 +49,12 @@ def _caption_answers(draws: Draws) -> "list[ReviewQueue]":
     return [CaptionAnswersQueue(draws.bench, draws.sample, draws.seed)]
 
 
-def _print_right_answers(asked: ResultsAsked) -> None:
+def _print_right_answers(request: ResultsAsked) -> None:
     """Share of right answers by model and set of captions."""
     from tasks.judging.caption_answers import right_answers
 
-    rows = right_answers(existing(asked.draws.store), asked.draws.bench or "")
-    print_rows("answers", rows, asked.as_json)
+    rows = right_answers(existing(request.draws.store), request.draws.bench or "")
+    print_rows("answers", rows, request.as_json)
 
 
 def _anonymous_battles(draws: Draws) -> "pl.DataFrame":
@@ -94,44 +94,44 @@ def _answer_pairs(store: "Store", bench: str, hidden: bool) -> "tuple[list[ItemA
     from tasks.judging.agreement.stored import stored
     from tasks.written_bench.written_items import items_for_judging
 
-    known = stored(store, bench, True)
-    every = answer_pairs(items_for_judging(store, bench), known, hidden)
+    stored_texts = stored(store, bench, True)
+    every = answer_pairs(items_for_judging(store, bench), stored_texts, hidden)
     if not every:
         raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
-    return every, known
+    return every, stored_texts
 
 
-def _print_experts(asked: ResultsAsked) -> None:
+def _print_experts(request: ResultsAsked) -> None:
     """How far experts agree with the people's votes and with each other, and the boards of both."""
     from flows.judging.agree import print_agreement, print_raters
     from tasks.judging.agreement.experts import experts
     from tasks.judging.battles_queue import experts_of, people_of
 
-    battles = _anonymous_battles(asked.draws)
-    said = experts_of(existing(asked.draws.store), battles["question_id"].to_list())
-    if not said:
+    battles = _anonymous_battles(request.draws)
+    expert_verdicts = experts_of(existing(request.draws.store), battles["question_id"].to_list())
+    if not expert_verdicts:
         raise BadInput("no expert reviewed a battle of this store; see `curate review serve battles`")
-    found = experts(people_of(battles), said, battles, asked.bootstraps, asked.draws.seed)
-    print_agreement(found.pairs, asked.as_json)
-    print_raters(found.raters, asked.as_json)
-    if found.boards is None:
+    agreement = experts(people_of(battles), expert_verdicts, battles, request.bootstraps, request.draws.seed)
+    print_agreement(agreement.pairs, request.as_json)
+    print_raters(agreement.raters, request.as_json)
+    if agreement.boards is None:
         note("fewer than two models have an expert's verdict, so there is no board")
-    elif asked.as_json:
-        print(json.dumps({"board": "experts", "reference": "people", **found.boards.model_dump(mode="json")}))
+    elif request.as_json:
+        print(json.dumps({"board": "experts", "reference": "people", **agreement.boards.model_dump(mode="json")}))
     else:
-        print_rows("boards", [found.boards])
+        print_rows("boards", [agreement.boards])
 
 
-def _write_battles(asked: ResultsAsked) -> None:
+def _write_battles(request: ResultsAsked) -> None:
     """Preferences as a file of battles, with each rater as a keyed hash."""
     from tasks.judging.agreement.choices import majority_counts, preferred
     from tasks.storage.keyed_ids import Pseudonyms, store_key
     from tasks.storage.lock import writing
 
-    bench, file = asked.draws.bench, asked.out
+    bench, file = request.draws.bench, request.out
     if bench is None or file is None:
         raise BadInput("preferences need --bench NAME and --out FILE")
-    with writing(asked.draws.store) as store:  # the first one makes the key
+    with writing(request.draws.store) as store:  # the first one makes the key
         every, _ = _answer_pairs(store, bench, True)
         battles, unknown = preferred(store, every, Pseudonyms(store_key(store)))
     battles.write_csv(file)

@@ -98,8 +98,8 @@ def _submit_keyed(settings: Settings, answers: Path, dry_run: bool, as_json: boo
     with writing(settings.store) as locked:
         new = keep_answers(locked, handed)
     note(f"{len(handed.answers):,} answers, {new:,} of them new")
-    own = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
-    rows = keyed_items(opened, bench).accuracy(own)
+    stored_answers = opened.read("answers").filter(pl.col("model") == model, pl.col("version") == handed.version)
+    rows = keyed_items(opened, bench).accuracy(stored_answers)
     alone = [row.model_copy(update={"rank": None}) for row in rows]  # a rank needs other models
     print_rows("accuracy", alone, as_json, titled=True)
     note(f"beside other models: `curate bench accuracy --bench {bench}`")
@@ -127,8 +127,8 @@ def _say_what(plan: "Plan") -> None:
     handed = plan.submission
     _say_read(handed)
     left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
-    told = f"; items that are not judged: {left_out}" if left_out else ""
-    note(f"{len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}")
+    addition = f"; items that are not judged: {left_out}" if left_out else ""
+    note(f"{len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{addition}")
 
 
 def _say_read(handed: "Submission") -> None:
@@ -138,8 +138,8 @@ def _say_read(handed: "Submission") -> None:
         ("of several items", handed.shared),
     ):  # fmt: skip
         if names:
-            some = ", ".join(one_line(name, 60) for name in names[:_NAMED])
-            note(f"{what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}")
+            listed = ", ".join(one_line(name, 60) for name in names[:_NAMED])
+            note(f"{what} {len(names):,}: {listed}{' …' if len(names) > _NAMED else ''}")
 
 
 def _say_cost(settings: Settings, plan: "Plan") -> None:
@@ -151,8 +151,8 @@ def _say_cost(settings: Settings, plan: "Plan") -> None:
     from tasks.storage.tables import Store
 
     for judge in to_ask(settings):
-        how, prices = protocol_of(settings.evaluate), load_prices(settings.prices)
-        rows = estimate_judging(Store(settings.store), plan.wanted, judge, how, prices, tokens_in())
+        protocol, prices = protocol_of(settings.evaluate), load_prices(settings.prices)
+        rows = estimate_judging(Store(settings.store), plan.wanted, judge, protocol, prices, tokens_in())
         print_estimates(rows, settings, err=True)
 
 

@@ -44,11 +44,14 @@ def reference_data() -> str:
         "SETTINGS": "\n\n".join(_settings()),
         "TABLES": table(
             ("table", "one row is", "columns"),
-            ((f"`{name}`", _about(each.row), ", ".join(arrow_schema(each.row).names)) for name, each in TABLES.items()),
+            (
+                (f"`{name}`", _about(declaration.row), ", ".join(arrow_schema(declaration.row).names))
+                for name, declaration in TABLES.items()
+            ),
         ),
         "RELEASED": "\n\n".join(_released()),
         "REJECTS": table(
-            ("reason", "the line or image is"), ((f"`{each}`", text) for each, text in REJECT_TEXTS.items())
+            ("reason", "the line or image is"), ((f"`{reason}`", text) for reason, text in REJECT_TEXTS.items())
         ),
     }
     return page_with("data.md", parts)
@@ -63,7 +66,7 @@ def _settings() -> Iterator[str]:
 
 def _released() -> Iterator[str]:
     """A section for each released table, and one for each row inside of them, once."""
-    released = [each.row for each in RELEASED_TABLES.values()]
+    released = [released_table.row for released_table in RELEASED_TABLES.values()]
     inside = dict.fromkeys(inner for row in released for inner in inner_rows(row))
     titles = [*(f"`{name}`" for name in RELEASED_TABLES), *(row.__name__ for row in inside)]
     for title, row in zip(titles, [*released, *inside], strict=True):
@@ -78,8 +81,8 @@ def _about(row: Any) -> str:
 def shipped_policies() -> str:
     """A line for each policy that ships."""
     rows = (
-        (f"`{each.name}`", each.about, "yes" if each.publishable else "no")
-        for each in map(load_policy, SHIPPED_POLICIES)
+        (f"`{policy.name}`", policy.about, "yes" if policy.publishable else "no")
+        for policy in map(load_policy, SHIPPED_POLICIES)
     )
     return table(("policy", "for", "`publishable`"), rows)
 
@@ -102,7 +105,7 @@ def compared_signals() -> str:
     """A line for each signal that rules may compare."""
     lines: list[tuple[str, str, str, str]] = []
     for name, columns in (("conversation", CONVERSATION_COLUMNS), ("battle", BATTLE_COLUMNS)):
-        lines += _signal_lines(name, ((each, stated_types()[name][each]) for each in columns), (name,), "first")
+        lines += _signal_lines(name, ((column, stated_types()[name][column]) for column in columns), (name,), "first")
     for on, number in ((MEASURED_ON, "first"), (DESCRIBED_ON, "second")):
         for signal, parts in on.items():
             lines += _signal_lines(signal, frame_schema(SIGNALS[signal]).items(), parts, number)
@@ -157,10 +160,12 @@ EARLIER = (
 
 def _before_and_after() -> Iterator[tuple[str, ...]]:
     """Rows of earlier figures, each with the present ones of the same share."""
-    for of, label, measure, earlier in EARLIER:
-        present = [each for each in FIGURES.figures if (each.of, each.label, each.measure) == (of, label, measure)]
-        shares = [f"{each.value:.3f} of {each.n:,} ({each.material})" for each in present]
-        yield f"`{of}`", f"{label}: {measure}".removeprefix(": "), earlier, "; ".join(shares) or "no yes is said"
+    for model, label, measure, earlier in EARLIER:
+        present = [
+            figure for figure in FIGURES.figures if (figure.of, figure.label, figure.measure) == (model, label, measure)
+        ]
+        shares = [f"{figure.value:.3f} of {figure.n:,} ({figure.material})" for figure in present]
+        yield f"`{model}`", f"{label}: {measure}".removeprefix(": "), earlier, "; ".join(shares) or "no yes is said"
 
 
 def measured_figures() -> str:
@@ -175,8 +180,14 @@ def measured_figures() -> str:
         "MATERIALS": table(
             ("material", "what it is", "who labelled it", "a rule was made with it", "command"),
             (
-                (name, each.about, each.labelled_by, "yes" if each.made_with else "no", f"`{each.command}`")
-                for name, each in FIGURES.materials.items()
+                (
+                    name,
+                    material.about,
+                    material.labelled_by,
+                    "yes" if material.made_with else "no",
+                    f"`{material.command}`",
+                )
+                for name, material in FIGURES.materials.items()
             ),
         ),
         "EARLIER": table(("model", "share", "before", "now"), _before_and_after()),
@@ -184,7 +195,7 @@ def measured_figures() -> str:
             ("model", "share", "on material that its rule was made with", "on material that it was not made with"),
             (
                 (f"`{name}`", *line.model_dump().values())
-                for name in dict.fromkeys((*(each.of for each in FIGURES.figures), *FIGURES.notes))
+                for name in dict.fromkeys((*(figure.of for figure in FIGURES.figures), *FIGURES.notes))
                 for line in stated(name)
             ),
         ),
@@ -204,7 +215,7 @@ def _rest(row: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return "(" + ", ".join(f"{name} {_short(each)}" for name, each in value.items()) + ")"
+        return "(" + ", ".join(f"{name} {_short(part)}" for name, part in value.items()) + ")"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -225,13 +236,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     cells = ([" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in lines)
-    return "\n".join(f"| {' | '.join(each)} |" for each in cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def key_table(row: type[Row]) -> str:
     """A line for each field of a row: name, type, default, docstring."""
     fields = row.model_fields.items()
-    lines = ((f"`{name}`", kind(each.annotation), default(each), each.description or "") for name, each in fields)
+    lines = ((f"`{name}`", kind(field.annotation), default(field), field.description or "") for name, field in fields)
     return table(("key", "value", "default", "meaning"), lines)
 
 
@@ -241,7 +252,7 @@ def kind(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(map(str, inner))
     if isclass(annotation) and issubclass(annotation, StrEnum):
-        return ", ".join(each.value for each in annotation)
+        return ", ".join(member.value for member in annotation)
     if origin in (list, Annotated):
         return f"list of {kind(inner[0])}" if origin is list else kind(inner[0])
     if origin is dict:
@@ -268,8 +279,8 @@ def default(field: FieldInfo) -> str:
 def classes(annotation: Any) -> Iterator[Any]:
     """The classes that an annotation is made of."""
     inner = get_args(annotation)
-    for each in inner:
-        yield from classes(each)
+    for part in inner:
+        yield from classes(part)
     if not inner:
         yield annotation
 
@@ -286,21 +297,21 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[str, Any]:
     """Words of every command -> the command."""
     command = command or get_command(command_line())
     inner = getattr(command, "commands", {})
-    found = {} if inner else {" ".join(path): command}
-    for name, each in inner.items():
-        found |= commands(each, (*path, name))
-    return found
+    command_of_words = {} if inner else {" ".join(path): command}
+    for name, subcommand in inner.items():
+        command_of_words |= commands(subcommand, (*path, name))
+    return command_of_words
 
 
 def reference_commands() -> str:
     """The page in Markdown."""
-    known = commands()
-    said = Counter(_line(option) for command in known.values() for option in command.params)
-    often = {line[0]: line for line, times in reversed(said.most_common()) if times >= COMMON_FROM}
+    command_of_words = commands()
+    line_counts = Counter(_line(option) for command in command_of_words.values() for option in command.params)
+    often = {line[0]: line for line, times in reversed(line_counts.most_common()) if times >= COMMON_FROM}
     common = set(often.values())
     parts = {
         "COMMON": table(_OPTION, sorted(common)),
-        "COMMANDS": "\n\n".join(_section(name, each, common) for name, each in known.items()),
+        "COMMANDS": "\n\n".join(_section(name, subcommand, common) for name, subcommand in command_of_words.items()),
         "ENVIRONMENT": table(("variable", "value", "meaning"), environment()),
     }
     return page_with("commands.md", parts)
@@ -308,31 +319,33 @@ def reference_commands() -> str:
 
 def environment() -> list[tuple[str, str, str]]:
     """(name, default or example, meaning) of each variable of `.env.example`."""
-    found = VARIABLE.findall(ENVIRONMENT.read_text(encoding="utf-8"))
-    return [(f"`{name}`", value and f"`{value}`", meaning) for name, value, meaning in found]
+    variables = VARIABLE.findall(ENVIRONMENT.read_text(encoding="utf-8"))
+    return [(f"`{name}`", value and f"`{value}`", meaning) for name, value, meaning in variables]
 
 
 def _section(name: str, command: Any, common: set[tuple[str, ...]]) -> str:
-    lines = [_line(each) for each in command.params]
-    own = [line for line in lines if line not in common]
+    lines = [_line(option) for option in command.params]
+    rare = [line for line in lines if line not in common]
     shared = ", ".join(line[0] for line in lines if line in common)
     text = " ".join((command.help or "").split())
-    parts = [f"### `curate {name}`", text, table(_OPTION, own) if own else "", f"Also {shared}." if shared else ""]
+    parts = [f"### `curate {name}`", text, table(_OPTION, rare) if rare else "", f"Also {shared}." if shared else ""]
     return "\n\n".join(filter(None, parts))
 
 
 def _line(option: Any) -> tuple[str, ...]:
-    kind, shown = option.type_descriptor, option.default
+    kind, default_value = option.type_descriptor, option.default
     if isinstance(option.show_default, str):
-        shown = option.show_default
-    known = ", ".join(map(str, kind.choices or ()))
+        default_value = option.show_default
+    choices = ", ".join(map(str, kind.choices or ()))
     stated = "" if option.metavar in ("TEXT", "N") else option.metavar
-    value = stated or known or getattr(kind.annotation, "__name__", str(kind.annotation))
+    value = stated or choices or getattr(kind.annotation, "__name__", str(kind.annotation))
     limits = (
         f", {option.min} to {option.max}".replace("None", "any") if (option.min, option.max) != (None, None) else ""
     )
     words = {"bool": "", "str": "text", "Path": "path", "int": "whole number", "float": "number", "list": "text"}
-    default = "required" if option.required else "" if shown is None or shown is False else str(shown)
+    default = (
+        "required" if option.required else "" if default_value is None or default_value is False else str(default_value)
+    )
     name = "/".join((*option.opts, *option.secondary_opts))
     named = f"`{name}`" if name.startswith("-") else f"`{(option.metavar or name).upper()}`"
     return named, words.get(value, value) + limits, default, " ".join((option.help or "").split())
