@@ -113,10 +113,10 @@ def writer_named(file: str) -> AskedModel | None:
 
     if file == EMBEDDED_JUDGE:
         return None
-    found = read_models(Path(file))
-    if len(found) > 1:
-        raise BadInput(f"models file {file!r} names {len(found)} models; give one with one entry")
-    return found[0]
+    models = read_models(Path(file))
+    if len(models) > 1:
+        raise BadInput(f"models file {file!r} names {len(models)} models; give one with one entry")
+    return models[0]
 
 
 def _check_clock(days: Sequence[date], today: date) -> None:
@@ -147,14 +147,14 @@ def _check_providers(settings: Settings) -> None:
             )
     if settings.has_budget:
         check_prices(prices, chosen)
-    asked = settings.evaluate.models or settings.evaluate.judge  # `to_ask` checks these
+    evaluation = settings.evaluate.models or settings.evaluate.judge  # `to_ask` checks these
     if (
         settings.batch
-        and not asked
+        and not evaluation
         and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen)
     ):
-        known = " or ".join(name for name in PROVIDERS["categories"] if name != EMBEDDED)
-        raise BadInput(f"--batch: no chosen provider supports batches; give --provider categories={known}")
+        batch_providers = " or ".join(name for name in PROVIDERS["categories"] if name != EMBEDDED)
+        raise BadInput(f"--batch: no chosen provider supports batches; give --provider categories={batch_providers}")
 
 
 def _check_task_runner(settings: Settings) -> None:

@@ -29,11 +29,11 @@ def demo(
 
     store = str(out / "store")
     write_demo_items(out, items, seed)
-    files, told, boards = files_of(out), list[str](), list[str | None]()
+    files, summaries, boards = files_of(out), list[str](), list[str | None]()
 
     def rated(settings: Settings) -> list[StageReport]:
-        known, wanted = read_qualification(files["known"]), Draws(store=settings.store, bench=BENCH)
-        told.append(take_sheets("items", [files["raters"]], wanted, "", known)[0])
+        right_answers, draws = read_qualification(files["known"]), Draws(store=settings.store, bench=BENCH)
+        summaries.append(take_sheets("items", [files["raters"]], draws, "", right_answers)[0])
         return []
 
     def judged(settings: Settings) -> list[StageReport]:
@@ -43,7 +43,7 @@ def demo(
 
     settings = Settings(store=store, format="bench-items", policy="authored")
     take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
-    print(told[0])
+    print(summaries[0])
     planted = {json.loads(line)["item_id"] for line in files["expected"].read_text(encoding="utf-8").splitlines()}
     kept = {item.item_id for item in items_for_judging(existing(store), BENCH)}
     print(f"planted faults: {len(planted - kept)} caught, {len(planted & kept)} missed; {len(kept):,} items kept")

@@ -74,10 +74,10 @@ def _print_board(out: Path) -> None:
     from tasks.demo.answers import board_beside_strengths
     from tasks.storage.tables import Store
 
-    found = board_beside_strengths(out / EXPECTED, Store.existing(str(out)))
-    if found is None:
+    board = board_beside_strengths(out / EXPECTED, Store.existing(str(out)))
+    if board is None:
         return
-    models, spearman, kendall = found
+    models, spearman, kendall = board
     columns = ("judged (embedded stand-in)", "score", "planted")
     rows = [(model, score, round(strength)) for model, score, strength in models]
     print_rows("judged", [dict(zip(columns, row, strict=True)) for row in rows])

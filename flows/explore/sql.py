@@ -57,27 +57,27 @@ def sql(
         raise BadInput(f"--out {str(out)!r}: give the question, too; a prompt prints its answers")
     if out is not None:
         check_answer_file(out)
-    with asked_place(place, unmask, lambda: measured_versions(settings)) as asked:
+    with asked_place(place, unmask, lambda: measured_versions(settings)) as opened:
         if question is None:
-            _prompt(asked, as_json)
+            _prompt(opened, as_json)
         elif out is None:
-            _print_answer(asked.answer(question), as_json)
+            _print_answer(opened.answer(question), as_json)
         else:
-            _write(asked, question, out)
+            _write(opened, question, out)
 
 
-def _write(asked: "AskedPlace", question: str, out: Path) -> None:
+def _write(opened: "AskedPlace", question: str, out: Path) -> None:
     from schemas.publication import ExportKind
     from tasks.explore.answer_files import write_answer
     from tasks.export.destination import record_export
 
-    batches = asked.answer(question)
-    record_export(asked.store, str(out), ExportKind.ANSWER, asked.version, True, datetime.now(UTC))
+    batches = opened.answer(question)
+    record_export(opened.store, str(out), ExportKind.ANSWER, opened.version, True, datetime.now(UTC))
     rows = write_answer(batches, out)
     print(f"{out}: {rows:,} rows")
 
 
-def _prompt(asked: "AskedPlace", as_json: bool) -> None:
+def _prompt(opened: "AskedPlace", as_json: bool) -> None:
     """Answer questions until the input ends. What was typed is kept in memory only."""
     if sys.stdin.isatty():
         import readline  # noqa: F401 - lines can be edited and recalled
@@ -86,12 +86,12 @@ def _prompt(asked: "AskedPlace", as_json: bool) -> None:
     for question in _typed():
         try:
             if question in _LISTED:
-                print_rows("tables", [{"name": name, "a row is": about} for name, about in asked.views().items()])
+                print_rows("tables", [{"name": name, "a row is": about} for name, about in opened.views().items()])
             elif question.startswith(_DESCRIBED):
-                columns = asked.columns(question.partition(" ")[2].strip().strip('";'))
+                columns = opened.columns(question.partition(" ")[2].strip().strip('";'))
                 print_rows("columns", [column._asdict() for column in columns])
             else:
-                _print_answer(asked.answer(question), as_json)
+                _print_answer(opened.answer(question), as_json)
         except CurateError as error:
             note(str(error))
         except KeyboardInterrupt:
@@ -127,29 +127,31 @@ def _print_answer(batches: "Iterator[pa.RecordBatch]", as_json: bool) -> None:
     """Print an answer: all rows as JSON, or the first as a table, with how many there are."""
     from tasks.explore.answer_files import as_json as plain
 
-    names, shown, rows = list[str](), list[dict[str, Any]](), 0
+    names, first_rows, rows = list[str](), list[dict[str, Any]](), 0
     for batch in batches:
         if as_json:
             for row in batch.to_pylist():
                 print(json_text(plain(row)))
             continue
         names = batch.schema.names
-        missing = max(0, _ROWS_SHOWN - len(shown))
-        shown += batch.slice(0, missing).to_pylist()
+        missing = max(0, _ROWS_SHOWN - len(first_rows))
+        first_rows += batch.slice(0, missing).to_pylist()
         rows += batch.num_rows
     if as_json:
         return
     if len(names) > _COLUMNS_BESIDE:
-        for number, row in enumerate(shown, 1):
+        for number, row in enumerate(first_rows, 1):
             fields = [[one_line(name), _cell(row[name])] for name in names]
             print_cells([f"row {number}", ""], fields)
-    elif shown:
-        is_number = {name: all(isinstance(row[name], int | float | None) for row in shown) for name in names}
-        print_cells(names, [[_cell(row[name]) for name in names] for row in shown], [is_number[name] for name in names])
-    if not shown:
+    elif first_rows:
+        is_number = {name: all(isinstance(row[name], int | float | None) for row in first_rows) for name in names}
+        print_cells(
+            names, [[_cell(row[name]) for name in names] for row in first_rows], [is_number[name] for name in names]
+        )
+    if not first_rows:
         print(f"no rows ({', '.join(one_line(name) for name in names)})")
-    elif rows > len(shown):
-        note(f"the first {len(shown)} of {rows:,} rows; --out FILE writes all")
+    elif rows > len(first_rows):
+        note(f"the first {len(first_rows)} of {rows:,} rows; --out FILE writes all")
 
 
 def _cell(value: Any) -> str:

@@ -68,11 +68,11 @@ def _print_estimate(settings: Settings) -> None:
     from tasks.providers import Providers
     from tasks.runtime.budget import load_prices
 
-    wanted, providers = settings.generate, Providers(settings.providers)
+    chosen, providers = settings.generate, Providers(settings.providers)
     rule = load_policy(settings.policy).generated or GeneratedRule()
-    prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
-    found = estimate_making(wanted, capability, levels(), rule, providers, prices, tokens_in())
-    print_estimates(found, settings)
+    prices, capability = load_prices(settings.prices), load_capability(chosen.capability)
+    estimates = estimate_making(chosen, capability, levels(), rule, providers, prices, tokens_in())
+    print_estimates(estimates, settings)
     note("images are screened by the chosen providers, too; that is not counted here")
 
 
@@ -166,11 +166,11 @@ def _print_of_making(store: str, bench: str, table: str, as_json: bool) -> None:
     from tasks.providers import Providers
 
     opened = existing(store)
-    made = read_bench(opened, bench)
+    state = read_bench(opened, bench)
     if table == "alignment":
-        print_rows(table, alignment_rows(made), as_json, titled=True)
+        print_rows(table, alignment_rows(state), as_json, titled=True)
     elif table == "diversity":
-        print_rows(table, diversity_rows(made, Providers()["text_embedding"]), as_json, titled=True)
+        print_rows(table, diversity_rows(state, Providers()["text_embedding"]), as_json, titled=True)
     elif rows := error_rows(opened, bench):
         print_rows(table, rows, as_json, titled=True)
     else:
@@ -201,7 +201,7 @@ def _print_side_by_side(one: "Examined", other: "Examined", slices: list[str], t
     rows, over = side_by_side(one, other, slices)
     print_rows("examiners", rows, as_json, titled=True)
     print_rows("agreement", over, as_json, titled=True)
-    notes = [f"{each.bench} was written by {each.author}" for each in (one, other)]
+    notes = [f"{examined.bench} was written by {examined.author}" for examined in (one, other)]
     if one.author == other.author:
         notes.append("both have one author: what differs is chance, or how they were made")
     for line in dict.fromkeys([*notes, *_of_makers(one.embedded), *_of_makers(other.embedded)]):
@@ -257,7 +257,7 @@ def _print_audit_estimate(settings: Settings) -> None:
     prices = load_prices(settings.prices)
     bench, models = chosen.generated or "", to_ask(settings)
     if chosen.judge:
-        sorting = [row for each in models for row in estimate_sorting(opened, bench, each, prices, tokens_in())]
+        sorting = [row for model in models for row in estimate_sorting(opened, bench, model, prices, tokens_in())]
         print_estimates(sorting, settings)
         return
     print_estimates(estimate_audit(opened, bench, models, modes, prices, tokens_in()), settings)

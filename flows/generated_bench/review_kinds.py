@@ -17,14 +17,14 @@ def _fit(draws: Draws) -> "list[ReviewQueue]":
     return [GeneratedQueue(draws.bench, draws.guided)]
 
 
-def _print_fit_rates(asked: ResultsAsked) -> None:
+def _print_fit_rates(request: ResultsAsked) -> None:
     """How often a majority says that description and question fit."""
     from tasks.generated_bench.bench_state import read_bench
     from tasks.generated_bench.queues import review_rows
 
-    store = existing(asked.draws.store)
-    rows = review_rows(store, read_bench(store, asked.draws.bench or "").items)
-    print_rows("reviews", [row.model_dump(mode="json") for row in rows], asked.as_json, titled=True)
+    store = existing(request.draws.store)
+    rows = review_rows(store, read_bench(store, request.draws.bench or "").items)
+    print_rows("reviews", [row.model_dump(mode="json") for row in rows], request.as_json, titled=True)
 
 
 def _wrong_answers(draws: Draws) -> "list[ReviewQueue]":

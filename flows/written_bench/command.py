@@ -59,24 +59,24 @@ def take_in(
     from tasks.written_bench.item_files import SHIPPED_FAMILIES, load_families, read_items
 
     work.checked_bench(bench)
-    found, counts = read_items(items, load_families(families or SHIPPED_FAMILIES)), dict[str, int]()
+    written_items, counts = read_items(items, load_families(families or SHIPPED_FAMILIES)), dict[str, int]()
 
     def before(settings: Settings) -> list[StageReport]:
-        work.store_members(Store.open(settings.store), found, bench, validation_share)
+        work.store_members(Store.open(settings.store), written_items, bench, validation_share)
         return []
 
     def after(settings: Settings) -> list[StageReport]:
-        counts.update(work.store_texts(Store.open(settings.store), found, bench, datetime.now(UTC)))
+        counts.update(work.store_texts(Store.open(settings.store), written_items, bench, datetime.now(UTC)))
         return []
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / f"{bench}.parquet"
-        work.write_item_rows(found, bench, images, rows)
+        work.write_item_rows(written_items, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
         taken_in, decided = flow_of(_FLOWS, "take_in_written"), flow_of(_FLOWS, "decide_written")
         reports = run_flows(settings, lambda: before, taken_in, lambda: after, lambda: then, decided, lambda: last)
     print_stages(reports)
-    _print_kept(settings, bench, len(found), counts)
+    _print_kept(settings, bench, len(written_items), counts)
 
 
 def _print_kept(settings: Settings, bench: str, rows: int, counts: dict[str, int]) -> None:

@@ -30,13 +30,13 @@ def writing_estimates(settings: Settings, writer: str | None) -> list[Estimate] 
         raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
     opened = existing(settings.store)
     check_known(opened, bench)
-    asked, known_prices, count = writer_named(writer), load_prices(settings.prices), tokens_in()
+    model, known_prices, count = writer_named(writer), load_prices(settings.prices), tokens_in()
     providers, sizes = Providers(settings.providers), image_sizes(opened, "images", "redacted_images")
-    shown = {image_id: sizes[image_id] for image_id in item_images(opened, bench)}
+    size_of_image = {image_id: sizes[image_id] for image_id in item_images(opened, bench)}
     objects = [*chosen_signals(providers, MeasuredOn.ITEM_IMAGES, screens=False)]
     return [
-        *(estimate_writing(opened, bench, asked, hidden, known_prices, count) if asked else []),
-        *estimate_images(opened, shown, providers, known_prices, count, objects),
+        *(estimate_writing(opened, bench, model, hidden, known_prices, count) if model else []),
+        *estimate_images(opened, size_of_image, providers, known_prices, count, objects),
     ]
 
 

@@ -38,5 +38,5 @@ def write_items(settings: Settings) -> Iterator[StageReport]:
     """Write the captions and references that kept items lack."""
     providers = Providers(settings.providers)
     yield write_missing(settings, writer_of(settings), signal_versions(providers))
-    shown = item_images(Store.open(settings.store), settings.written.name)
-    yield measure_item_images(settings, providers, shown)
+    image_places = item_images(Store.open(settings.store), settings.written.name)
+    yield measure_item_images(settings, providers, image_places)

@@ -27,7 +27,7 @@ def _finds_correct(verdict: str) -> bool:
     return finds_correct(verdict)
 
 
-def _print_yields(asked: ResultsAsked) -> None:
+def _print_yields(request: ResultsAsked) -> None:
     """Shares of items that are correct, by images and family, how raters agree, and what the items are."""
     from tasks.providers.embedded.texts import root_phrases
     from tasks.storage.tables import frame_of
@@ -35,7 +35,7 @@ def _print_yields(asked: ResultsAsked) -> None:
     from tasks.written_bench.findings import finding_tables
     from tasks.written_bench.written_items import check_known
 
-    store, bench = existing(asked.draws.store), asked.draws.bench or ""
+    store, bench = existing(request.draws.store), request.draws.bench or ""
     check_known(store, bench)
     facts = figures.facts_of_store(store, bench)
     tables = {
@@ -45,7 +45,7 @@ def _print_yields(asked: ResultsAsked) -> None:
         "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
     }
     for name, rows in tables.items():
-        print_rows(name, rows.to_dicts(), asked.as_json, titled=True)
+        print_rows(name, rows.to_dicts(), request.as_json, titled=True)
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
