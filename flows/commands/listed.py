@@ -36,6 +36,7 @@ def typed_name(listed: HelpLine) -> str:
 
 def put(headings: Mapping[str, list[HelpLine]], added: Added) -> None:
     """Put what a product adds to its place."""
+    # A group of commands may stand under any heading, and products add to it by its name.
     groups = {
         help_line.name: help_line.commands
         for listed in headings.values()

@@ -162,6 +162,7 @@ def _holds(values: Mapping[str, Any], key: str) -> bool:
 def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
     """The typer option of a key; of a flag that is on by default, the one that turns it off, too."""
     field, name = field_of(key, row), option_name(key)
+    # A field states its limits as constraints, each of which may have a lower end, an upper one, or none.
     ends = {
         end: getattr(constraint, end)
         for constraint in field.metadata

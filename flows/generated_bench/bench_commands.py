@@ -270,4 +270,4 @@ def _of_makers(embedded: Sequence[str]) -> list[str]:
     return [STAND_INS.format(", ".join(embedded))] if embedded else []
 
 
-COMMANDS = tuple(Added(each, "bench") for each in (generate, accuracy, figures, audit))
+COMMANDS = tuple(Added(command, "bench") for command in (generate, accuracy, figures, audit))

@@ -91,6 +91,7 @@ def policy_keys() -> str:
     """A section for the file, for a file that extends another, and for each row that a key holds, in their order."""
     fields = Policy.model_fields.values()
     rows: list[type[Row]] = [Policy, Extension]
+    # The rows inside of a key's type, such as those of a list; other classes have no section.
     rows += [row for field in fields for row in classes(field.annotation) if isclass(row) and issubclass(row, Row)]
     return "\n\n".join(f"### {_policy_title(row)}\n\n{getdoc(row)}\n\n{key_table(row)}" for row in rows)
 

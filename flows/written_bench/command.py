@@ -111,4 +111,4 @@ def write(settings: Settings) -> None:
     run_stages(settings, (_FLOWS, "write_items"))
 
 
-COMMANDS = tuple(Added(each, "bench") for each in (collect, write))
+COMMANDS = tuple(Added(command, "bench") for command in (collect, write))

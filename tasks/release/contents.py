@@ -400,6 +400,7 @@ class ImageContents:
 
     def wrong(self, rows: pl.DataFrame) -> Iterator[str]:
         """Problems of the images of some rows that no earlier row showed."""
+        # A row is one distinct image, its path and bytes: many rows show the same.
         images = rows["images"].explode().drop_nulls().struct.unnest().drop_nulls().unique(maintain_order=True)
         hashes = images.select(pl.struct(pl.col("path").hash(), pl.col("bytes").hash()).hash()).to_series()
         new = images.filter(pl.Series([image_hash not in self._checked for image_hash in hashes], dtype=pl.Boolean))

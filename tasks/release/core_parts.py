@@ -154,6 +154,7 @@ def _names_of_topics(folder: Path) -> Iterator[str]:
         topics = (rows.select(named.columns).unique() for rows in read_parquet_groups(shard, named.columns))
         named = pl.concat([named, *topics]).unique().drop_nulls("topic_id")
     for column, other in (("topic_id", "topic"), ("topic", "topic_id")):
+        # A row is a value that stands beside several others; `named` has each pair once.
         for (value,) in named.filter(pl.col(column).is_duplicated()).select(column).unique().sort(column).iter_rows():
             yield f"{column} {value!r} has more than one {other}"
 
@@ -240,6 +241,7 @@ def _write_thinking(unsealed: Unsealed) -> Stated:
     thoughts = [frame_of(ReleasedThinking, [])]
     require_redactions(unsealed.store)
     for rows in unsealed.store.batches(_SERVED):
+        # A row is one answer with what its model thought aloud; answers without are left out.
         thoughts_of_rows = rows.explode("served").drop_nulls("served").unnest("served").drop_nulls("thinking")
         released_thoughts = thoughts_of_rows.join(pl.concat(conversations), on="conversation_id")
         until_vote = pl.col("turns").is_null() | (pl.col("turn") < 2 * pl.col("turns"))

@@ -95,6 +95,7 @@ def _told(folder: Path, config: str) -> pl.DataFrame:
     """The person and time of every row, and hashes of its prompt and of its language with each model."""
     person, spoken, models = PERSON_COLUMNS[config], _SPOKEN[config], MODEL_COLUMNS[config]
     pairs = pl.concat_list(pl.struct("language", model).hash() for model in models)
+    # A row is the hash of all messages of the user: equal prompts are counted, and their texts not kept.
     prompt = pl.col(spoken).list.eval(_ASKED).list.join("\n\n").hash()
     columns = {"person": pl.col(person), "tstamp": pl.col("tstamp"), "pairs": pairs, "prompt": prompt}
     names = [person, "tstamp", "language", *models, spoken]
@@ -102,7 +103,9 @@ def _told(folder: Path, config: str) -> pl.DataFrame:
 
 
 def _counted(rows: pl.DataFrame) -> dict[str, int]:
+    # A row is one person, as the number of their rows.
     users = rows.select("person").drop_nulls().group_by("person").len()["len"]
+    # A row is a released row and one of its pairs of language and model, with how many rows have that pair.
     spread = rows.select("pairs").with_row_index().explode("pairs").with_columns(rows=pl.len().over("pairs"))
     rare = spread.filter(pl.col("rows") <= FEW_ROWS)["index"]
     return {
@@ -270,6 +273,7 @@ def benchmark_names(folder: Path) -> list[str]:
     if not is_benchmark_alone(folder):
         return []
     items = [read_released(folder, table) for table in ("written", "generated")]
+    # A row is an item, which names its benchmark; a release may lack either table.
     return sorted({name for rows in items if rows is not None for name in rows["bench"]})
 
 

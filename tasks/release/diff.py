@@ -172,6 +172,7 @@ class _Compared:
         is_other = [
             old_digests[name].gather(rows["old"]).ne_missing(new_digests[name].gather(rows["new"])) for name in both
         ]
+        # What became of a row; one that neither release lacks and no column tells apart is the same.
         change = (
             pl.when(pl.col("new").is_null())
             .then(pl.lit("removed"))
@@ -205,6 +206,7 @@ def _digests(shards: Sequence[Path], config: str, columns: Sequence[str]) -> Ite
     """Frames of the id of each row, and for each of `columns` a hash (UInt64) of its value."""
     key, paths = ROW_KEYS[config], pl.col("images").list.eval(pl.element().struct.field("path"))
     read = [key, *("images.list.element.path" if name == "images" else name for name in columns)]
+    # A row is the hash of one value as JSON, so that lists and structs compare like numbers and texts.
     digests = [pl.struct(name).struct.json_encode().hash().alias(name) for name in columns]
     yield pl.DataFrame(schema={key: pl.String, **dict.fromkeys(columns, pl.UInt64)})
     for shard in shards:

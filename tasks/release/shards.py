@@ -284,6 +284,7 @@ def _with_images(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]], sc
     listed = pa.array(
         [[images_by_id[image_id] for image_id in image_ids] for image_ids in rows["image_ids"].to_list()], field.type
     )
+    # A row is a released row: its images take the place of their ids, and columns get the order of the schema.
     return pa.table(rows.drop("image_ids")).append_column(field, listed).select(schema.names).cast(schema)
 
 

@@ -188,6 +188,7 @@ _PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
 def _prompts(shard: Path, turns: str, **more: str) -> Iterator[pl.DataFrame]:
     """Prompt, its normalised words, first image, and the columns `more` of every row, one row group at a time."""
     for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
+        # A row is a released row: all messages of the user, and the content id of the first image, or nothing.
         prompts = group.select(
             prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
             image=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),

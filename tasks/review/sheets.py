@@ -86,6 +86,7 @@ def _text(text: ShownText, unmasked: bool) -> str:
 
 
 def _csv(lines: Sequence[Mapping[str, str]]) -> str:
+    # The columns that only some queues write, in the order of their first line.
     between = dict.fromkeys(name for line in lines for name in line if name not in (*BEFORE, *AFTER))
     sink = io.StringIO()
     writer = csv.DictWriter(sink, [*BEFORE, *between, *AFTER], restval="", lineterminator="\n")

@@ -138,6 +138,7 @@ def take_sheets(
 def _in_words(reviews: "Sequence[Review]", queues: "Sequence[ReviewQueue]") -> str:
     people, items = len({review.reviewer for review in reviews}), len({review.item_id for review in reviews})
     of_queues = {review.queue for review in reviews} or {queues[0].name}
+    # The verdicts that may be given, once each, in the order of their queues.
     verdicts = dict.fromkeys(choice.verdict for queue in queues if queue.name in of_queues for choice in queue.choices)
     counts = ", ".join(f"{sum(review.verdict == verdict for review in reviews):,} {verdict}" for verdict in verdicts)
     counted = "" if queues[0].many else f" ({counts})"

@@ -75,7 +75,10 @@ _OF_CORE = {
         left_by_runs=True,
     ),
 }
-_OF_PRODUCTS = {name: kind for each in PRODUCTS if each.kinds for name, kind in import_module(each.kinds).KINDS.items()}
+# A product names the module that has its kinds by name; one without kinds names none.
+_OF_PRODUCTS = {
+    name: kind for product in PRODUCTS if product.kinds for name, kind in import_module(product.kinds).KINDS.items()
+}
 REVIEW_KINDS: dict[str, ReviewKind] = dict(
     sorted({**_OF_CORE, **_OF_PRODUCTS}.items(), key=lambda named: not named[1].of_every_store)
 )

@@ -118,6 +118,7 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
 
 def _told(field: FieldInfo) -> str:
     """Docstring and limits of a field."""
+    # A field states its limits as constraints, each of which may have a lower end, an upper one, or none.
     ends = {
         end: getattr(constraint, end)
         for constraint in field.metadata

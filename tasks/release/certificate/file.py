@@ -62,6 +62,7 @@ def _off_the_board(store: Store, released_models: pl.Series) -> list[OffTheBoard
 def _dropped(store: Store) -> list[DroppedVotes]:
     """Votes of the store that the policy drops, by reason, most first."""
     votes = store.read("decisions", ["item_kind", "keep", "reasons"]).filter(~pl.col("keep"), item_kind="battle")
+    # A row is a reason and the votes that it drops; a vote counts once for each of its reasons.
     counted = votes.select(reason=pl.col("reasons").list.unique()).explode("reason").group_by("reason").len("votes")
     reasons = counted.with_columns(pl.col("votes").cast(pl.Int64)).sort("votes", "reason", descending=[True, False])
     return [DroppedVotes(**row) for row in reasons.iter_rows(named=True)]

@@ -122,6 +122,7 @@ def _filters(boards: pl.DataFrame) -> Iterator[FilterEffect]:
 
 
 def _coverage(boards: pl.DataFrame) -> Iterator[Coverage]:
+    # A row is one slice with its votes, each of which two models count; the smallest is first, to be named.
     sizes = (
         boards.filter(pl.col("slice").str.contains(":", literal=True))
         .group_by("slice")

@@ -67,6 +67,7 @@ def _marks(conversations: pl.Series) -> dict[str, pl.Series]:
 
 def _messages(conversations: pl.Series, role: str) -> pl.DataFrame:
     """`row` (its place, from 0) and `content` of each message by `role`."""
+    # A row is one message with the number of its conversation, by which sums go back to it.
     exploded = pl.DataFrame({"turns": conversations}).with_row_index("row").explode("turns").drop_nulls("turns")
     return exploded.select("row", pl.col("turns").struct.unnest()).filter(role=role).select("row", "content")
 

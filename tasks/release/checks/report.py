@@ -178,6 +178,7 @@ def _unlike_part(section: PageSection, table: pl.DataFrame, part: "Part") -> Ite
 
 def _last_digit(column: pl.Series) -> float:
     """One in the last digit of a rounded column: machines add up in different order."""
+    # A row is one number of the column, as the digits behind its point.
     digits = column.cast(pl.String).str.extract(r"\.(\d+)$").str.len_chars().max() if column.dtype.is_float() else None
     return max(RATING_DIFFERENCE_MAX, 1.001 * 10.0 ** -int(digits)) if isinstance(digits, int) else 0.0
 
