@@ -65,7 +65,10 @@ def doctor(settings: Settings, ask: AskOption = False) -> None:
 
 def _in_force(settings: Settings, of_file: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """(key, value, where it comes from) of every setting that is not left at its default."""
+    from tasks.providers import model_set
+
     set_values, file = settings.model_dump(mode="json", exclude_unset=True), str(settings.config)
+    of_set = model_set(settings.models)
     for key in keys_of():
         section, _, name = key.rpartition(".")
         inside, in_file = (set_values.get(section, {}), of_file.get(section, {})) if section else (set_values, of_file)
@@ -75,8 +78,9 @@ def _in_force(settings: Settings, of_file: Mapping[str, Any]) -> Iterator[tuple[
         if not isinstance(value, dict):
             yield key, value, file if name in in_file and str(in_file[name]) == str(value) else "an option"
         for part, chosen in value.items() if isinstance(value, dict) else ():
-            by_file, by_set = in_file.get(name, {}).get(part) == chosen, settings.models != "embedded"
-            yield f"{key}.{part}", chosen, file if by_file else f"models: {settings.models}" if by_set else "an option"
+            is_of_set = key == "providers" and of_set.get(part) == chosen
+            named = f"models: {settings.models}" if is_of_set else "an option"
+            yield f"{key}.{part}", chosen, file if in_file.get(name, {}).get(part) == chosen else named
     if store := of_file.get("store"):
         yield "store", store, file
 
