@@ -220,11 +220,11 @@ def test_doctor_says_what_is_in_force_and_ends_with_a_verdict(curate, here, monk
 
 
 def test_doctor_tells_a_provider_of_the_command_from_those_of_its_model_set(curate, here):
-    (here / "curate.yaml").write_text("models: vendors\nproviders: {criteria: embedded}\n")
+    (here / "curate.yaml").write_text("models: self_hosted\nproviders: {criteria: embedded}\n")
     _, out, _ = curate("doctor", "--provider", "categories=embedded")
     origins = dict(re.findall(r"^  providers\.(\w+) +\w+ +(.+)$", out, re.MULTILINE))
     assert (origins["categories"], origins["criteria"]) == ("an option", "curate.yaml")
-    assert set(origins.values()) == {"an option", "curate.yaml", "models: vendors"}
+    assert set(origins.values()) == {"an option", "curate.yaml", "models: self_hosted"}
 
 
 def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curate, here, openai_server):
