@@ -21,19 +21,30 @@ ENGINES = {
     "chromium": shutil.which("chromium") or shutil.which("chromium-browser"),
     "firefox": shutil.which("firefox-esr") or shutil.which("firefox"),
 }
-_ELSEWHERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost"
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
+]
+_SCHEME = "layout.css.prefers-color-scheme.content-override"
+"""Firefox's setting of the colour scheme of pages; 0 is dark."""
 _LACKS = "emulation.setMediaFeaturesOverride"
 
 
-def launched(playwright, engine: str, folder: Path):
-    """A browser that reaches this machine alone; `folder` gets the command that starts Firefox."""
+def launched(playwright, engine: str, folder: Path, dark: bool = False):
+    """A browser that reaches this machine alone; `folder` gets the command that starts Firefox.
+
+    `dark`: for Firefox, which takes no colour scheme later; pages of Chromium say it for themselves.
+    """
     if engine == "chromium":
-        return playwright.chromium.launch(executable_path=ENGINES[engine], args=["--no-sandbox", _ELSEWHERE])
+        return playwright.chromium.launch(executable_path=ENGINES[engine], args=_ARGUMENTS)
     command = folder / "firefox"
     here = shlex.join(["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.browsers"])
     command.write_text(f'#!/bin/sh\nexec {here} "$@"\n')
     command.chmod(0o700)
-    return playwright.firefox.launch(channel="moz-firefox", executable_path=command)
+    looks = {_SCHEME: 0} if dark else {}
+    return playwright.firefox.launch(channel="moz-firefox", executable_path=command, firefox_user_prefs=looks)
 
 
 async def _between(client: ServerConnection, browser: str) -> None:

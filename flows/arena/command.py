@@ -76,8 +76,6 @@ def arena(
     folder = settings.logs or (serving.DEMO_FOLDER if demo else None)
     if folder is None:
         raise BadInput("--models FILE needs --logs DIR, the folder that logs and images are written to")
-    if not any(model.vision for model in served):
-        settings = settings.model_copy(update={"images_max": 0})
     shown_board = board or (serving.LIVE if demo else None)
     chosen = serving.Chosen(settings, Path(folder), shown_board, serving.terms(terms), tasks, host, demo)
     admission, tokens = serving.admission(settings), operator_tokens(settings)

@@ -186,6 +186,8 @@ class ServedArena:
         address, visitor = visit.address, self.arena.visitors.logged(visit.address)
         if not visit.owner or not visit.proven:
             raise Refused("captcha_first" if visit.owner else "cookies")
+        if not self.arena.images_most():
+            raise Refused("no_vision")
         busy = len(self._uploading) >= _UPLOADS_MAX or self._uploading.count(address) >= _UPLOADS_OF_ONE_MAX
         if busy or self.uploads.wait_seconds(visitor):
             return JSONResponse({"refused": page_words()["uploads_wait"]}, 429)
@@ -214,6 +216,8 @@ class ServedArena:
         visit = self.visit(request)
         if examples is None or not visit.owner:
             raise Refused("no_example")
+        if not self.arena.images_most():
+            raise Refused("no_vision")
         picture = await run_in_threadpool(examples.draw, kind)
         visitor = self.arena.visitors.logged(visit.address)
         return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})

@@ -171,6 +171,12 @@ def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaMode
     return model.model_copy(update=given)
 
 
+def with_sampling_of(before: ArenaModel, model: ArenaModel) -> ArenaModel:
+    """The model with the settings that a talk has had so far, as the lines of its log have them."""
+    given = before.model_dump(include={"temperature", "top_p", "answer_tokens_max"})
+    return model.model_copy(update=given)
+
+
 _KEY_FILE = "user_key"
 _KEY_BYTES = 64
 _FORWARDED = "x-forwarded-for"

@@ -69,7 +69,7 @@ class LogFolder:
         probe = self.folder / f".writable-{os.getpid()}"
         try:
             with self._failing():
-                _write_whole(probe, b"\n" * 4096)
+                write_whole(probe, b"\n" * 4096)
         finally:
             probe.unlink(missing_ok=True)
 
@@ -199,26 +199,16 @@ def _append(path: Path, line: bytes) -> int:
 
 def replace_whole(path: Path, content: bytes) -> None:
     """Put a whole file, for its owner alone, in place of another or of none; a killed process leaves the old one."""
-    with replacing(path, content):
-        pass
-
-
-@contextmanager
-def replacing(path: Path, content: bytes) -> Iterator[None]:
-    """The same, in two steps: the content is on the disk before the block, and in its place after it.
-
-    An error of the block leaves the old file.
-    """
     part = path.with_suffix(f".part-{secrets.token_hex(8)}")
     try:
-        _write_whole(part, content)
-        yield
+        write_whole(part, content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone; it is on the disk when this returns."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
     try:
         with open(descriptor, "wb", closefd=False) as stream:

@@ -32,15 +32,20 @@ def read_arena_models(path: Path) -> list[ArenaModel]:
 
 
 def require_battles(models: Sequence[ArenaModel], where: str) -> None:
-    """Raises BadInput where the models make no battles, or battles without images alone."""
-    drawn = [model for model in models if model.weight > 0]
-    if len(drawn) < 2:
-        raise BadInput(f"{where}: {len(drawn)} model with a weight above 0; a battle needs two")
-    if sum(model.vision for model in drawn) == 1:
+    """Raises BadInput where the models of a file make no battles, or battles without images alone."""
+    require_two_drawn(models, where)
+    if sum(model.vision for model in models if model.weight > 0) == 1:
         raise BadInput(
             f"{where}: one model has `vision: true`; a battle with an image needs two. Add another, or leave `vision` "
             "out, and the arena takes no images"
         )
+
+
+def require_two_drawn(models: Sequence[ArenaModel], where: str) -> None:
+    """Raises BadInput where fewer than two models may be drawn."""
+    drawn = [model for model in models if model.weight > 0]
+    if len(drawn) < 2:
+        raise BadInput(f"{where}: {len(drawn)} model with a weight above 0; a battle needs two")
 
 
 def check_arena_keys(models: Sequence[ArenaModel]) -> None:

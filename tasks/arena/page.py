@@ -100,15 +100,15 @@ class ArenaPages:
 
     def talk(self, mode: Mode, conversation: ArenaConversation | None, visit: Visit) -> str:
         """The page of a mode for a visitor, with a conversation or as it is at first."""
-        language, vision = page_language()["lang"], self._settings.images_max > 0
+        language, images_most = page_language()["lang"], self._arena.images_most(mode)
         names = [model.name for model in self._arena.pool.models if not model.anonymous_only]
         models = {model.name: model for model in self._arena.pool.models}
         return self.page(
             "talk.html", mode, mode=mode, kinds=self._kinds, names=names, models=models,
             accepted=visit.accepted, terms_version=self.terms_version(language),
             terms_name=self._arena.texts.terms_name(), terms=_rendered(self._arena.texts.terms(language)),
-            starters=self._arena.texts.starters().shown(vision), settings=self._settings,
-            shown=conversation and self.shown(conversation), vision=vision,
+            starters=self._arena.texts.starters().shown(images_most > 0), settings=self._settings,
+            shown=conversation and self.shown(conversation), images_most=images_most,
             talks=self._talks(self._arena.visitors.browser(visit.owner), conversation) if visit.owner else "",
             number=conversation.id if conversation else "",
         )  # fmt: skip

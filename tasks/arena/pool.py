@@ -102,6 +102,17 @@ class Pool:
         paused = self.steered().paused
         return [model for model in self.models if model.name not in paused and not self.down_seconds(model.name)]
 
+    def reads_images(self, *, in_battles: bool) -> bool:
+        """Whether a new conversation may have images: two models that are drawn, or one to choose, read them.
+
+        A model that failed counts, as it comes back; one that the operator pauses does not.
+        """
+        steering = self.steered()
+        readers = [model for model in self.models if model.vision and model.name not in steering.paused]
+        if in_battles:
+            return sum(steering.weights.get(model.name, model.weight) > 0 for model in readers) > 1
+        return any(not model.anonymous_only for model in readers)
+
     def down_seconds(self, name: str) -> float:
         """How long a model that failed stays out; 0 for one that is in."""
         with self._lock:
@@ -191,11 +202,11 @@ def read_plan(file: Path, models: Sequence[ArenaModel]) -> VotesOfPairs:
     for row in rows.drop_nulls(["model", "rival", "votes"]).iter_rows(named=True):
         if "too_close" not in row["flags"]:
             plan[frozenset((row["model"], row["rival"]))] += int(row["votes"])
-    known = {frozenset((a.name, b.name)) for a, b in combinations(models, 2)}
-    wanted = {pair: votes for pair, votes in plan.items() if votes > 0 and pair in known}
-    if not wanted:
+    served_pairs = {frozenset((a.name, b.name)) for a, b in combinations(models, 2)}
+    votes_of_pairs = {pair: votes for pair, votes in plan.items() if votes > 0 and pair in served_pairs}
+    if not votes_of_pairs:
         raise BadInput(f"plan {str(file)!r} asks for no vote on two of {', '.join(model.name for model in models)}")
-    return wanted
+    return votes_of_pairs
 
 
 def draw_pair(
@@ -219,25 +230,27 @@ def draw_pair(
         return None
     weights = weights_of(models, votes, sampling)
     so_far = [votes.get(frozenset(pair), 0) for pair in pairs]
+    # what one more vote on each pair takes off its standard error
     gains = [math.sqrt(1 / (n + 1)) - math.sqrt(1 / (n + 2)) if sampling.narrow else 1.0 for n in so_far]
+    # the share of each pair, in the order of `pairs`: without the plan, and by the plan alone
     chances = _scaled([weights[a] * weights[b] * gain for (a, b), gain in zip(pairs, gains, strict=True)])
-    planned = _scaled([weights[a] * weights[b] * sampling.plan.get(frozenset((a, b)), 0) for a, b in pairs])
-    if any(planned):
-        both = zip(chances, planned, strict=True)
-        chances = [(1 - PLANNED_FRACTION) * free + PLANNED_FRACTION * wanted for free, wanted in both]
+    planned_chances = _scaled([weights[a] * weights[b] * sampling.plan.get(frozenset((a, b)), 0) for a, b in pairs])
+    if any(planned_chances):
+        both = zip(chances, planned_chances, strict=True)
+        chances = [(1 - PLANNED_FRACTION) * free + PLANNED_FRACTION * planned for free, planned in both]
     (number,) = rng.choices(range(len(pairs)), chances)
     shares = Counter[str]()
     for pair, chance in zip(pairs, chances, strict=True):
         shares.update(dict.fromkeys(pair, chance))
-    told = {
-        "rules": _rules(sampling, planned=any(planned)),
+    sampled = {
+        "rules": _rules(sampling, planned=any(planned_chances)),
         "chance": round(chances[number], 6),
         "weights": {name: round(weight, 4) for name, weight in weights.items()},
         "shares": {name: round(shares[name], 6) for name in weights},
     }
-    known = {model.name: model for model in models}
-    first, second = (known[name] for name in pairs[number])
-    return DrawnPair((first, second) if rng.random() < 0.5 else (second, first), told)
+    by_name = {model.name: model for model in models}
+    first, second = (by_name[name] for name in pairs[number])
+    return DrawnPair((first, second) if rng.random() < 0.5 else (second, first), sampled)
 
 
 def weights_of(
@@ -251,15 +264,15 @@ def weights_of(
     weights = {model.name: model.weight for model in models}
     if sampling.boost == 1 and not sampling.equal:
         return weights
-    own = Counter[str]()
+    votes_of_model = Counter[str]()
     for pair, number in votes.items():
-        own.update(dict.fromkeys(pair, number))
-    mean = sum(own[name] for name in weights) / len(weights)
+        votes_of_model.update(dict.fromkeys(pair, number))
+    mean = sum(votes_of_model[name] for name in weights) / len(weights)
     for name in weights:
-        if own[name] < NEW_VOTES:
+        if votes_of_model[name] < NEW_VOTES:
             weights[name] *= sampling.boost
         if sampling.equal:
-            factor = (mean + 1) / (own[name] + 1)
+            factor = (mean + 1) / (votes_of_model[name] + 1)
             weights[name] *= min(max(factor, 1 / EXPOSURE_FACTOR_MAX), EXPOSURE_FACTOR_MAX)
     return weights
 

@@ -31,7 +31,16 @@ from tasks.arena.conversations import (
     said_record,
     vote_record,
 )
-from tasks.arena.entrance import Admission, ConversationEnded, KnownImage, Refused, Visit, Visitors, with_sampling
+from tasks.arena.entrance import (
+    Admission,
+    ConversationEnded,
+    KnownImage,
+    Refused,
+    Visit,
+    Visitors,
+    with_sampling,
+    with_sampling_of,
+)
 from tasks.arena.live import LiveTexts
 from tasks.arena.logs import CHOICES, RATINGS, Cast, Line, LogFolder, LogsUnwritable, cast_in, conv_ids_in
 from tasks.arena.opinions import AnswerReaction, TurnVote, first_vote
@@ -142,6 +151,8 @@ class Arena:
             raise ConversationEnded("ended") from None
         if len(images) > self.images_max:
             raise Refused("images_at_most", most=self.images_max)
+        if images and not self.images_most(conversation.mode if conversation else mode):
+            raise Refused("no_vision")
         if not text and not images:
             raise Refused("write_something")
         spoken = conversation or self._open(mode, chosen, bool(images), visit, sampling)
@@ -164,6 +175,12 @@ class Arena:
         self._open_now[spoken.id] = spoken
         return spoken
 
+    def images_most(self, mode: Mode | None = None) -> int:
+        """Images that a message may have now, in a mode or in any; 0 while too few of the models read images."""
+        modes = [mode] if mode else list(Mode)
+        are_read = any(self.pool.reads_images(in_battles=each is Mode.BATTLE) for each in modes)
+        return self.images_max if are_read else 0
+
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:
         if not visit.owner:
             raise Refused("cookies")
@@ -178,9 +195,18 @@ class Arena:
             self._check_still(conversation, conversation.state)
             if any(side.answers[-1].failed for side in conversation.sides if side.answers):
                 raise Refused("did_not_answer")
+            self._take_models_of_now(conversation.sides)
         if len(text) > self.characters_max:
             raise Refused("too_long", characters=len(text), most=self.characters_max)
         self._check_limits(visit)
+
+    def _take_models_of_now(self, sides: Sequence[Side]) -> None:
+        """Ask models as they are served now, with the sampling of their talk. Raises Refused where one is no more."""
+        served = {model.name: model for model in self.pool.models}
+        if any(side.model.name not in served for side in sides):
+            raise Refused("ended")
+        for side in sides:
+            side.model = with_sampling_of(side.model, served[side.model.name])
 
     def _check_limits(self, visit: Visit) -> None:
         budget = self.pool.steered().usd_a_day_max
@@ -213,8 +239,7 @@ class Arena:
         if mode is Mode.BATTLE:
             drawn = self.pool.draw(with_image, self.cast, self._rng)
             if drawn is None:
-                no_vision = with_image and not any(model.vision for model in self.pool.models)
-                raise Refused("no_vision" if no_vision else "few_models")
+                raise Refused("few_models")
             return self._begun(mode, drawn.pair, visit, drawn.told)
         models = {model.name: model for model in self.pool.available() if not model.anonymous_only}
         if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
@@ -264,6 +289,7 @@ class Arena:
         self._check_still(conversation, conversation.state)
         if conversation.mode is Mode.BATTLE and conversation.state in conversation.votes:
             raise Refused("nothing_to_regenerate")  # the vote is on these answers
+        self._take_models_of_now(conversation.sides)
         self._check_limits(visit)
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
@@ -294,6 +320,9 @@ class Arena:
         if conversation.is_drawn_anew(side):
             anew = self._draw_beside(conversation, side)
             model, drawn = anew.model, anew.told
+        else:
+            self._take_models_of_now([side])
+            model = side.model
         models = [model, *(other.model for other in conversation.sides if other is not side)]
         texts = conversation.texts(last_answers=False)
         is_open = all(served.open for served in models)
@@ -396,12 +425,12 @@ class Arena:
         """Say of one answer of an open conversation whether it is good, and why; or take that back. Raises Refused."""
         self._check_owner(conversation, visit)
         where = reaction.turn, reaction.place
-        given = conversation.reactions.get(where)
+        earlier = conversation.reactions.get(where)
         if reaction.kind not in RATINGS or conversation.mode is Mode.DIRECT:
             raise Refused("no_such_vote")  # of direct chats the votes are reactions
         if conversation.closed or conversation.forgotten:
             raise Refused("ended")
-        if conversation.answer_to(*where) is None or (withdrawn and given is None):
+        if conversation.answer_to(*where) is None or (withdrawn and earlier is None):
             raise Refused("no_such_vote")
         reasons, comment = tuple(self._fitting(reaction.kind, reaction.reasons)), _clean(reaction.comment)
         if wait := self.visitors.wait_seconds(visit.address, visit.owner, "reaction of"):

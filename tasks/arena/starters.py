@@ -108,8 +108,8 @@ class Starters:
         language, categories = page_language()["lang"], []
         for category in self.file.categories:
             prompts = category.prompts.get(language) or category.prompts[ENGLISH]
-            fitting = [ShownStarter(each.text, each.picture or "") for each in prompts]
-            fitting = [each for each in fitting if with_pictures or not each.picture]
+            starters = [ShownStarter(starter.text, starter.picture or "") for starter in prompts]
+            fitting = [starter for starter in starters if with_pictures or not starter.picture]
             if fitting:
                 categories.append((category.title.get(language, category.title[ENGLISH]), fitting))
         return categories
@@ -149,8 +149,8 @@ def collected(name: str) -> str:
 def names_of_pictures(file: StartersFile) -> Sequence[str]:
     """The pictures that the prompts of a file name, once each."""
     # prompts of every category and language, flat
-    starters = [each for category in file.categories for prompts in category.prompts.values() for each in prompts]
-    return list(dict.fromkeys(each.picture for each in starters if each.picture))
+    starters = [starter for category in file.categories for prompts in category.prompts.values() for starter in prompts]
+    return list(dict.fromkeys(starter.picture for starter in starters if starter.picture))
 
 
 def read_starters(file: Path | None) -> Starters:
@@ -160,8 +160,9 @@ def read_starters(file: Path | None) -> Starters:
     """
     place = file or _SHIPPED
     read = read_row(place, StartersFile, "starters file", "docs/logs.md has an example")
-    ships = {Path(each.file).name: shipped(each.package, "") / each.file for each in photographs("scenes")}
-    beside = {each.name: each for each in place.parent.iterdir() if _is_file_name(each.name)} if file else {}
+    # name of a picture -> its file: photographs that ship, and files beside the operator's own
+    ships = {Path(photo.file).name: shipped(photo.package, "") / photo.file for photo in photographs("scenes")}
+    beside = {path.name: path for path in place.parent.iterdir() if _is_file_name(path.name)} if file else {}
     pictures = ships | beside
     if missing := next((name for name in names_of_pictures(read) if name not in pictures), None):
         raise BadInput(

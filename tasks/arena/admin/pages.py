@@ -21,10 +21,11 @@ from schemas.errors import BadInput, CurateError, StoreUnwell
 from schemas.run import TokenRate
 from schemas.upkeep import TermsVersion
 from tasks.arena.app import PageGuard
+from tasks.arena.conversations import Mode
 from tasks.arena.entrance import cookie_hash
 from tasks.arena.guards.requests import form_of, is_own
 from tasks.arena.live import digest_of_terms, require_new
-from tasks.arena.models_file import check_arena_keys, require_battles
+from tasks.arena.models_file import check_arena_keys, require_two_drawn
 from tasks.arena.page import ARENA_FILES
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
@@ -85,14 +86,14 @@ class Admin:
         Every token is compared, in the same time.
         """
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        given = [request.cookies.get(_COOKIE, ""), cookie_hash(bearer)]
-        names = [name for each in given for name in self._names_of(each)]
+        digests = [request.cookies.get(_COOKIE, ""), cookie_hash(bearer)]
+        names = [name for digest in digests for name in self._names_of(digest)]
         return names[0] if names else None
 
     def _names_of(self, digest: str) -> list[str]:
         """The name that goes with the hash of a token, alone in a list; none for no token of the page."""
-        sent = digest.encode("utf-8", "replace")
-        return [name for known, name in self._tokens.items() if hmac.compare_digest(sent, known.encode())]
+        sent_digest = digest.encode("utf-8", "replace")
+        return [name for digest, name in self._tokens.items() if hmac.compare_digest(sent_digest, digest.encode())]
 
     def enter(self, token: str) -> Response:
         """Take a token."""
@@ -119,14 +120,20 @@ class Admin:
             "usd_today": round(arena.figures.usd_today(), 6),
             "usd_a_day_max": state.usd_a_day_max,
             "sampling": arena.pool.sampling_in_words(),
+            "pictures": {mode.value: arena.images_most(mode) for mode in Mode},
             "models": [self._model(model.name, model.weight) for model in arena.pool.models],
-            "hours": {hour: {name: vars(each) for name, each in counts.items()} for hour, counts in hours.items()},
+            # hour since 1970 -> model -> what it did in that hour
+            "hours": {
+                hour: {name: vars(counts) for name, counts in by_model.items()} for hour, by_model in hours.items()
+            },
+            # one row a change, newest first: when, what, and by whom
             "changes": [
-                (f"{each.at:%Y-%m-%d %H:%M}", each.about, names.get(each.who, each.who)) for each in reversed(changes)
+                (f"{entry.at:%Y-%m-%d %H:%M}", entry.about, names.get(entry.who, entry.who))
+                for entry in reversed(changes)
             ],
             "texts": self._texts(),
             "audit_log_broken": broken,
-            "appeals": [each.model_dump(mode="json") for each in reversed(state.appeals)],
+            "appeals": [appeal.model_dump(mode="json") for appeal in reversed(state.appeals)],
         }
 
     def _texts(self) -> dict[str, Any]:
@@ -140,10 +147,10 @@ class Admin:
             "languages": {language: language in texts.languages() for language in LANGUAGES},
             "terms": {language: texts.terms(language) for language in LANGUAGES},
             "versions": [
-                {"name": each.name, "at": f"{each.at:%Y-%m-%d %H:%M}", "digests": _digests(each)}
-                for each in reversed(state.terms)
+                {"name": terms.name, "at": f"{terms.at:%Y-%m-%d %H:%M}", "digests": _digests(terms)}
+                for terms in reversed(state.terms)
             ],
-            "added": [each.name for each in state.models],
+            "added": [model.name for model in state.models],
         }
 
     def _model(self, name: str, weight: float) -> dict[str, Any]:
@@ -151,15 +158,16 @@ class Admin:
         state, pool, figures = self.arena.steering.now(), self.arena.pool, self.arena.figures
         # what the model did in each hour; None where it did nothing
         by_hour = [counts.get(name) for counts in figures.hours().values()]
-        own = [each for each in by_hour if each]
+        busy_hours = [counts for counts in by_hour if counts]
         drawn, expected = figures.exposure().get(name, (0, 0.0))
         price = figures.price(name)
         return {
             "name": name, "weight": state.weights.get(name, weight), "paused": name in state.paused,
             "down_seconds": round(pool.down_seconds(name)), "failures": pool.failures[name],
-            "answers": sum(each.answers for each in own), "votes": sum(each.votes for each in own),
-            "votes_by_hour": [each.votes if each else 0 for each in reversed(by_hour)],
-            "usd": round(sum(each.usd for each in own), 6) if figures.priced(name) else None, "drawn": drawn,
+            "answers": sum(counts.answers for counts in busy_hours),
+            "votes": sum(counts.votes for counts in busy_hours),
+            "votes_by_hour": [counts.votes if counts else 0 for counts in reversed(by_hour)],
+            "usd": round(sum(counts.usd for counts in busy_hours), 6) if figures.priced(name) else None, "drawn": drawn,
             "expected": round(expected, 1), "price": price.model_dump() if price else None,
         }  # fmt: skip
 
@@ -179,8 +187,8 @@ class Admin:
         """Apply a form of an operator; returns a line that says so. Raises BadInput; then nothing changed."""
         model, value = (form.get(name, [""])[0].strip() for name in ("model", "value"))
         steering = self.arena.steering
-        of_one = what in ("pause", "resume", "weight", "price", "drop")
-        if of_one and all(each.name != model for each in self.arena.pool.models):
+        names_model = what in ("pause", "resume", "weight", "price", "drop")
+        if names_model and all(served.name != model for served in self.arena.pool.models):
             raise BadInput(f"no model {one_line(model, 60)!r} is served here")
         match what:
             case "pause" | "resume":
@@ -226,27 +234,29 @@ class Admin:
         if not model.name.isprintable():
             raise BadInput("the model: name: only printable characters; logs with others are rejected")
         check_arena_keys([model])
-        self._require_battles([*(each for each in self.arena.pool.models if each.name != model.name), model])
+        others = [served for served in self.arena.pool.models if served.name != model.name]
+        self._require_battles([*others, model])
         return model
 
     def _without(self, name: str) -> list[ArenaModel]:
         """The models of now when the operator's model of this name goes. Raises BadInput where it is none of those."""
-        if all(each.name != name for each in self.arena.steering.now().models):
+        if all(model.name != name for model in self.arena.steering.now().models):
             raise BadInput(f"model {one_line(name, 60)!r} is of the models file; pause it")
         return self.arena.pool.models_without(name)
 
     def _require_battles(self, models: Sequence[ArenaModel]) -> None:
         weights = self.arena.steering.now().weights
-        weighted = [each.model_copy(update={"weight": weights.get(each.name, each.weight)}) for each in models]
-        require_battles(weighted, "the models")
+        weighted = [model.model_copy(update={"weight": weights.get(model.name, model.weight)}) for model in models]
+        require_two_drawn(weighted, "the models")
 
     def _new_terms(self, form: Mapping[str, Sequence[str]]) -> TermsVersion:
         """The terms of a form. Raises BadInput for some without a version or an English text, or that are not new."""
         name, *_ = form.get("version", [""])
         texts = {language: form.get(f"text_{language}", [""])[0].strip() for language in LANGUAGES}
-        given = {language: text.replace("\r\n", "\n") for language, text in texts.items() if text}
-        require_new(self.arena.steering.now().terms, name.strip(), given)
-        entry = {"name": name.strip(), "at": datetime.now(UTC), "texts": given}
+        # language -> its Markdown; empty fields are left out, and lines end as in files
+        written = {language: text.replace("\r\n", "\n") for language, text in texts.items() if text}
+        require_new(self.arena.steering.now().terms, name.strip(), written)
+        entry = {"name": name.strip(), "at": datetime.now(UTC), "texts": written}
         return checked_entry(entry, TermsVersion, "the terms", {})
 
 
@@ -268,7 +278,7 @@ def _rate(form: Mapping[str, Sequence[str]]) -> TokenRate | None:
 def _languages(form: Mapping[str, Sequence[str]]) -> list[str]:
     """The languages of a form. Raises BadInput for none, and for one without a file of words."""
     chosen = list(form.get("language", []))
-    if unknown := next((each for each in chosen if each not in LANGUAGES), None):
+    if unknown := next((language for language in chosen if language not in LANGUAGES), None):
         raise BadInput(f"there are no words in {one_line(unknown, 20)!r}; the arena speaks {', '.join(LANGUAGES)}")
     if not chosen:
         raise BadInput("no language is left; choose one or more")

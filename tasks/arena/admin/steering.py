@@ -1,11 +1,17 @@
-"""Changes of the operator: read from `admin.json` beside the logs by every process, written whole, and audited."""
+"""Changes of the operator: read from `admin.json` beside the logs by every process, written whole, and audited.
+
+A change has three steps: its values are on the disk as `admin.next-N`, the audit log gets its entry N, and the file
+takes the place of `admin.json`. After a kill in between, the next start, change or look at the audit log finishes a
+change that has its entry, and drops one that has none.
+"""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock
 from pydantic import ValidationError
@@ -14,26 +20,33 @@ from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.run import TokenRate
 from schemas.upkeep import APPEAL_CHARACTERS_MAX, Appeal, ArenaSteering, Audited, AuditEntry, TermsVersion
-from tasks.arena.logs import replacing
+from tasks.arena.logs import replace_whole, write_whole
 from tasks.storage.keyed_ids import pseudonym
-from tasks.storage.records import add_audit_entry, audit_entries
+from tasks.storage.records import add_audit_entry, audit_entries, last_entry
 from tasks.storage.tables import Store
 
 APPEALS_MAX = 500
 """Appeals that are kept; a new one pushes out the oldest."""
 _LOCK_SECONDS = 10.0
+Value = TypeVar("Value")
+_NEXT = ".next-"
+"""Suffix of the values of a change that is being made, before the number that its audit entry gets."""
 
 
 class Steering:
     """The operator's changes of one log folder, which several processes may serve."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises BadInput for a file that cannot be read: a model that was paused must not come back unseen."""
+        """Raises BadInput for a file that cannot be read: a model that was paused must not come back unseen.
+
+        Also for a change that was killed and cannot be finished.
+        """
         self._file, self._store = folder / "admin.json", Store(str(folder))
         self._lock = FileLock(folder / ".admin.lock", timeout=_LOCK_SECONDS)
         self._read_of: tuple[int, int] | None = None
         self._state = ArenaSteering()
         try:
+            self._settle()
             self._refresh()
         except (OSError, ValidationError) as error:
             raise BadInput(
@@ -49,33 +62,68 @@ class Steering:
 
     def _refresh(self) -> None:
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except FileNotFoundError:
             self._read_of, self._state = None, ArenaSteering()
             return
-        if self._read_of != (found.st_mtime_ns, found.st_ino):
+        if self._read_of != (status.st_mtime_ns, status.st_ino):
             self._state = ArenaSteering.model_validate_json(self._file.read_bytes())
-            self._read_of = (found.st_mtime_ns, found.st_ino)
+            self._read_of = (status.st_mtime_ns, status.st_ino)
 
     def change(self, about: str, changed: Callable[[ArenaSteering], dict[str, Any]], by: str = "") -> None:
         """Put in new values. They are on the disk, and in the audit log unless `about` is empty, when this returns.
 
         `by`: the operator's name, else the user of this machine. Raises StoreUnwell; then nothing changed, and nothing
-        says that it did: the new values are on the disk before the audit log has them, and in force after it.
+        says that it did.
         """
         try:
             with self._lock:
+                self._settle()
                 self._refresh()
                 state = self._state.model_copy(update=changed(self._state))
-                with replacing(self._file, state.model_dump_json(indent=1).encode()):
-                    if about:
-                        add_audit_entry(self._store, Audited.STEERED, {}, about[:300], by)
+                content = state.model_dump_json(indent=1).encode()
+                if about:
+                    self._write_audited(content, about, by)
+                else:
+                    replace_whole(self._file, content)
                 self._refresh()
         except (OSError, ValidationError) as error:
             raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
 
+    def _write_audited(self, content: bytes, about: str, by: str) -> None:
+        number = last_entry(self._store)[0] + 1
+        try:
+            write_whole(self._file.with_suffix(f"{_NEXT}{number:08}"), content)
+            add_audit_entry(self._store, Audited.STEERED, {}, about[:300], by)
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Finish changes of which the audit log has the entry, and drop others that were begun and are no more made.
+
+        The audit log of this folder has no other entries than those of changes, which are made one at a time.
+        """
+        if not any(self._begun()):
+            return
+        with self._lock:
+            entries = last_entry(self._store)[0]
+            for file in self._begun():
+                is_audited = file.suffix.startswith(_NEXT) and int(file.suffix.removeprefix(_NEXT)) <= entries
+                if is_audited:
+                    file.replace(self._file)
+                else:
+                    file.unlink(missing_ok=True)
+
+    def _begun(self) -> Iterator[Path]:
+        """Files of changes that are being made, or were when their process was killed."""
+        return chain(self._file.parent.glob(f"admin{_NEXT}*"), self._file.parent.glob("admin.part-*"))
+
     def audited(self) -> list[AuditEntry]:
         """All changes so far, oldest first. Raises StoreUnwell where the audit log was changed."""
+        try:
+            self._settle()
+        except OSError as error:
+            raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
         return list(audit_entries(self._store))
 
     def who(self, name: str) -> str:
@@ -96,7 +144,7 @@ class Steering:
         added = {} if weight is None else {model: weight}
         self.change(
             f"weight {'of the models file' if weight is None else f'{weight:g}'} for {model}",
-            lambda state: {"weights": {name: each for name, each in state.weights.items() if name != model} | added},
+            lambda state: {"weights": _without(state.weights, model) | added},
             by,
         )
 
@@ -104,7 +152,7 @@ class Steering:
         """Serve one more model, or one in place of another of its name."""
         self.change(
             f"model {model.name} at {model.base_url}",
-            lambda state: {"models": [*(each for each in state.models if each.name != model.name), model]},
+            lambda state: {"models": [*_others(state.models, model.name), model]},
             by,
         )
 
@@ -112,7 +160,7 @@ class Steering:
         """Serve a model of `serve` no more, or as the models file has it."""
         self.change(
             f"model {model} as the models file has it, or not",
-            lambda state: {"models": [each for each in state.models if each.name != model]},
+            lambda state: {"models": _others(state.models, model)},
             by,
         )
 
@@ -122,7 +170,7 @@ class Steering:
         added = {model: rate} if rate else {}
         self.change(
             f"price of {model}: {dollars or 'that of the models file'}",
-            lambda state: {"prices": {name: each for name, each in state.prices.items() if name != model} | added},
+            lambda state: {"prices": _without(state.prices, model) | added},
             by,
         )
 
@@ -159,6 +207,16 @@ class Steering:
         """Remove an appeal."""
         self.change(
             f"closed appeal {number}",
-            lambda state: {"appeals": [each for each in state.appeals if each.number != number]},
+            lambda state: {"appeals": [appeal for appeal in state.appeals if appeal.number != number]},
             by,
         )
+
+
+def _without(values: dict[str, Value], model: str) -> dict[str, Value]:
+    """The values of the other models."""
+    return {name: value for name, value in values.items() if name != model}
+
+
+def _others(models: Sequence[ArenaModel], name: str) -> list[ArenaModel]:
+    """The models of other names."""
+    return [model for model in models if model.name != name]

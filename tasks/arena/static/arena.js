@@ -121,7 +121,7 @@ async function act(button) {
   sent.clear();
   show(told);
   if (what === "react") document.querySelector(`.thumb.${kind}[data-turn="${turn}"][data-place="${place}"]`)?.focus({preventScroll: true});
-  if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: true});
+  if (what === "vote") (at("why")?.querySelector("input") || at("bar").querySelector(".button"))?.focus({preventScroll: getComputedStyle(document.querySelector(".dock")).position === "sticky"});
 }
 
 // On a narrow screen one answer is shown at a time: votes wait until both were opened, of which a reload loses nothing.

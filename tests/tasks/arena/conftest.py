@@ -30,7 +30,7 @@ def build(tmp_path, admission):
     """A function that makes an arena of models by name."""
 
     def built(
-        models=None, *, admission=admission, vision=(), open_models=(), messages_a_minute=1000, **settings
+        models=None, *, connect=None, admission=admission, vision=(), open_models=(), messages_a_minute=1000, **settings
     ) -> Built:
         models = models or {"good-model": Scripted(), "second-model": Scripted(("Bye.",))}
         rows = [
@@ -40,7 +40,14 @@ def build(tmp_path, admission):
         folder = LogFolder(tmp_path / "logs")
         visitors = Visitors(KEY, messages_a_minute=messages_a_minute)
         arena = Arena(
-            rows, lambda row: models[row.name], admission, folder, visitors, version="test", rng=Random(1), **settings
+            rows,
+            connect or (lambda row: models[row.name]),
+            admission,
+            folder,
+            visitors,
+            version="test",
+            rng=Random(1),
+            **settings,
         )
         (tmp_path / "logs" / "serve_images").mkdir(parents=True, exist_ok=True)
         return Built(arena, tmp_path / "logs", models)

@@ -89,7 +89,6 @@ def test_a_model_of_the_file_gets_its_own_keys_back_after_others(build):
         ("serve", {"value": "name: x"}, "base_url: is missing"),
         ("serve", {"value": "name: x\nbase_url: http://h\nkye: A"}, "unknown key"),
         ("serve", {"value": "name: x\nbase_url: http://h\nkey: NO_SUCH_KEY_IS_SET"}, "is not set"),
-        ("serve", {"value": "name: x\nbase_url: http://h\nvision: true"}, "needs two"),
         ("serve", {"value": "name: good-model\nbase_url: http://h\nweight: 0"}, "a battle needs two"),
         ("drop", {"model": "good-model"}, "is of the models file; pause it"),
         ("drop", {"model": "gone"}, "no model"),

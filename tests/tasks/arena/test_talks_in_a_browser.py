@@ -29,8 +29,9 @@ def browser(request, tmp_path):
         pytest.skip(f"no {request.param} on the PATH: the page was not opened in it")
     api = pytest.importorskip("playwright.sync_api")
     api.expect.set_options(timeout=30_000)
+    look = getattr(request.node, "callspec", None) and request.node.callspec.params.get("look", {})
     with api.sync_playwright() as playwright:
-        opened = launched(playwright, request.param, tmp_path)
+        opened = launched(playwright, request.param, tmp_path, "color_scheme" in (look or {}))
         opened.expect = api.expect
         yield opened
         opened.close()
@@ -163,6 +164,39 @@ def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, br
     assert wrong == []
 
 
+def distance_to_end(page, inner: str, outer: str) -> float:
+    """Pixels between the ends of two elements, in the direction of the page."""
+    a, b = (page.locator(each).bounding_box() for each in (inner, outer))
+    if page.evaluate("document.dir") == "rtl":
+        return a["x"] - b["x"]
+    return b["x"] + b["width"] - a["x"] - a["width"]
+
+
+@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"locale": "ar"}], ids=["phone", "arabic"])
+def test_long_terms_begin_at_their_title_and_are_accepted_without_scrolling(place, browser, tmp_path, look):
+    (tmp_path / "terms.md").write_text("You agree to many things. " * 400)
+    running, wrong = Served(place / tmp_path.name, place / "models.yaml", "--terms", tmp_path / "terms.md"), []
+    try:
+        page = opened_page(browser, running.url, wrong, **look)
+        page.get_by_role("textbox").first.fill("Hello")
+        page.keyboard.press("Enter")
+        height = page.viewport_size["height"]
+        for part in ("#terms-title", "#terms-no", "#terms-yes"):
+            box = page.locator(part).bounding_box()
+            assert 0 <= box["y"] and box["y"] + box["height"] <= height, part
+        text = page.locator("#terms .rich")
+        page.keyboard.press("End")
+        page.wait_for_function("document.querySelector('#terms .rich').scrollTop > 0")
+        keep(page, f"long-terms-{browser.browser_type.name}-{page.evaluate('innerWidth')}")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.locator(".thumb").nth(3).wait_for(state="attached")
+        assert not text.is_visible() and wrong == []
+    finally:
+        running.end()
+
+
 @pytest.mark.parametrize(
     "look",
     [
@@ -176,9 +210,8 @@ def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, br
 )
 def test_a_talk_fits_each_screen(talks, browser, look, request):
     wrong = []
-    if browser.browser_type.name == "firefox" and "color_scheme" in look:
-        pytest.skip("this Firefox takes no colour scheme")
     page = opened_page(browser, talks.url, wrong, **look)
+    assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == ("color_scheme" in look)
     name = re.sub(r"\W+", "-", request.node.callspec.id)
     page.locator(".starter").first.scroll_into_view_if_needed()
     keep(page, f"{name}-first")
@@ -194,9 +227,13 @@ def test_a_talk_fits_each_screen(talks, browser, look, request):
     page.locator(".reaction").wait_for()
     page.locator("#goes-on").check()
     keep(page, f"{name}-reaction")
+    assert distance_to_end(page, "#send", ".box") < 20, "Send is at the end of its row"
     page.locator(".vote.leftvote").click()
     page.locator("#why").wait_for()
     keep(page, f"{name}-voted")
+    covers = page.evaluate("getComputedStyle(document.querySelector('.dock')).position") == "sticky"
+    assert covers == (page.viewport_size["width"] > 760), "on a phone the reasons leave the answers their place"
+    assert page.locator("#why input").first.evaluate("each => each === document.activeElement")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
     assert wrong == []
 
@@ -281,8 +318,6 @@ def test_own_talks_are_at_the_side_where_there_is_room(talks, browser):
 
 @pytest.mark.parametrize("look", [{}, {"viewport": PHONE}, {"color_scheme": "dark"}], ids=["wide", "phone", "dark"])
 def test_operators_change_the_terms_on_a_page_that_fits_the_screen(place, browser, tmp_path, look, request):
-    if browser.browser_type.name == "firefox" and "color_scheme" in look:
-        pytest.skip("this Firefox takes no colour scheme")
     port, wrong, token = free_port(), [], "0123456789abcdef"
     options = ("--set", f"admin_port={port}", "--set", "operators.anna=ANNA_TOKEN")
     running = Served(place / tmp_path.name, place / "models.yaml", *options, ANNA_TOKEN=token)

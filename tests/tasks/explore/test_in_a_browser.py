@@ -1,10 +1,9 @@
-"""Hostile texts in Debian's Chromium, with the network refused: no script runs, no request leaves, no layout breaks.
+"""Hostile texts in two browsers, with the network refused: no script runs, no request leaves, no layout breaks.
 
-Skipped where no Chromium is on the PATH; the same claims are tested over HTTP in `test_store_pages.py`.
+A browser that is not on the PATH is skipped; the same claims are tested over HTTP in `test_store_pages.py`.
 """
 
 import os
-import shutil
 import socket
 import threading
 from pathlib import Path
@@ -17,16 +16,9 @@ from tasks.explore.server import explorer
 from tasks.explore.static_pages import export_pages
 from tasks.policy.explained import explained
 from tasks.shown import item_key
+from tests.browsers import ENGINES, launched
 from tests.looked_store import EMAIL, HOSTILE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: pages were not opened in a browser")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-]
 PERSONAL = item_key("conversation", "personal")
 
 
@@ -47,13 +39,16 @@ class Tab:
         assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.fixture(scope="module")
-def chromium():
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def engine(request, tmp_path_factory):
+    """A browser that reaches this machine alone."""
+    if not ENGINES[request.param]:
+        pytest.skip(f"no {request.param} on the PATH: pages were not opened in it")
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield launched
-        launched.close()
+        opened = launched(playwright, request.param, tmp_path_factory.mktemp("engine"))
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +67,10 @@ def served(looked):
 
 
 @pytest.fixture
-def tab(chromium, served, request):
+def tab(engine, served, request):
     """A tab that has followed the link; parametrised with options of its window."""
     address, path = served
-    context = chromium.new_context(**getattr(request, "param", {}))
+    context = engine.new_context(**getattr(request, "param", {}))
     opened = Tab(context, f"{address}/")
     opened.page.goto(address + path)
     yield opened
@@ -86,7 +81,7 @@ def tab(chromium, served, request):
 def keep(page, name: str) -> None:
     """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
     if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png")
+        page.screenshot(path=Path(folder) / f"{name}-{page.context.browser.browser_type.name}.png")
 
 
 PHONE_IN_THE_DARK = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
@@ -237,9 +232,9 @@ def test_masked_text_is_opened_by_keyboard_alone(tab, served):
     assert tab.page.locator(".card").count() == 1
 
 
-def test_an_export_opens_from_a_disk(chromium, of_release, tmp_path):
+def test_an_export_opens_from_a_disk(engine, of_release, tmp_path):
     export_pages(of_release, tmp_path / "site", 5_000, None)
-    context = chromium.new_context()
+    context = engine.new_context()
     tab = Tab(context, f"file://{tmp_path}")
     tab.page.goto(f"file://{tmp_path}/site/index.html")
     tab.page.wait_for_selector(".facets a[href^='#']")
