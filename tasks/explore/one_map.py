@@ -23,6 +23,10 @@ SHARED_MIN = 20
 APART_MAX = 0.1
 """Most that shared rows may be apart in the median, as a share of the map's width."""
 _COLOURS = ("#4c78a8", "#e0803c")
+_NAME_COLOURS = ("#2b5079", "#94480f")
+"""Of the names: the same hues, dark enough to be read on white."""
+_PLATE = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
+"""What stands behind a name, so that no point crosses it."""
 _OFFSETS = ((0, 7), (0, -12))
 """Places of names of each release above or below the middle of their topic, in points."""
 _HEIGHT = 430.0
@@ -87,7 +91,8 @@ def map_figure(common: OneMap, titles: Sequence[str]) -> Figure:
     axes = panel(figure, EDGE, EDGE, 20, EDGE)
     axes.set_axis_off()
     axes.margins(0.12, 0.06)
-    for rows, title, colour, offset in zip(common.rows, titles, _COLOURS, _OFFSETS, strict=True):
+    looks = zip(_COLOURS, _NAME_COLOURS, _OFFSETS, strict=True)
+    for rows, title, (colour, name_colour, offset) in zip(common.rows, titles, looks, strict=True):
         axes.plot(
             rows["x"],
             rows["y"],
@@ -107,7 +112,8 @@ def map_figure(common: OneMap, titles: Sequence[str]) -> Figure:
                 textcoords="offset points",
                 ha="center",
                 fontsize=SMALL - 1,
-                color=colour,
+                color=name_colour,
+                bbox=_PLATE,
             )
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.06), ncols=2, frameon=False, fontsize=SMALL)
     return figure

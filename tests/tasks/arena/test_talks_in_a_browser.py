@@ -60,7 +60,8 @@ def say(page, text: str) -> None:
 def keep(page, name: str) -> None:
     """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
     if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png")
+        # else a style is added, which the policy of the page refuses
+        page.screenshot(path=Path(folder) / f"{name}.png", caret="initial")
 
 
 def test_a_talk_with_votes_on_turns_is_logged_as_ingest_reads_it(talks, browser, tmp_path):
@@ -183,10 +184,11 @@ def test_long_terms_begin_at_their_title_and_are_accepted_without_scrolling(plac
         height = page.viewport_size["height"]
         for part in ("#terms-title", "#terms-no", "#terms-yes"):
             box = page.locator(part).bounding_box()
-            assert 0 <= box["y"] and box["y"] + box["height"] <= height, part
+            assert box["y"] >= 0 and box["y"] + box["height"] <= height, part
         text = page.locator("#terms .rich")
         page.keyboard.press("End")
-        page.wait_for_function("document.querySelector('#terms .rich').scrollTop > 0")
+        while not text.evaluate("each => each.scrollTop"):  # the test's time limit ends this
+            page.wait_for_timeout(20)
         keep(page, f"long-terms-{browser.browser_type.name}-{page.evaluate('innerWidth')}")
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
