@@ -60,8 +60,7 @@ def say(page, text: str) -> None:
 def keep(page, name: str) -> None:
     """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
     if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
-        # else a style is added, which the policy of the page refuses
-        page.screenshot(path=Path(folder) / f"{name}.png", caret="initial")
+        page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def test_a_talk_with_votes_on_turns_is_logged_as_ingest_reads_it(talks, browser, tmp_path):

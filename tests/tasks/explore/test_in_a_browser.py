@@ -85,8 +85,7 @@ def tab(engine, served, request):
 def keep(page, name: str) -> None:
     """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
     if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
-        path = Path(folder) / f"{name}-{page.context.browser.browser_type.name}.png"
-        page.screenshot(path=path, caret="initial")  # else a style is added, which the policy of the page refuses
+        page.screenshot(path=Path(folder) / f"{name}-{page.context.browser.browser_type.name}.png")
 
 
 PHONE_IN_THE_DARK = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
