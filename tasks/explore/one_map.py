@@ -24,9 +24,9 @@ APART_MAX = 0.1
 """Most that shared rows may be apart in the median, as a share of the map's width."""
 _COLOURS = ("#4c78a8", "#e0803c")
 _NAME_COLOURS = ("#2b5079", "#94480f")
-"""Of the names: the same hues, dark enough to be read on white."""
+"""Colours of the names: the same hues, dark enough to be read on white."""
 _PLATE = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
-"""What stands behind a name, so that no point crosses it."""
+"""Plate behind a name, so that no point crosses it."""
 _OFFSETS = ((0, 7), (0, -12))
 """Places of names of each release above or below the middle of their topic, in points."""
 _HEIGHT = 430.0
