@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_hold_logs(arena, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     assert "cannot be written" in arena(logs=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
-    monkeypatch.setattr("tasks.arena.logs._write_whole", _full)
+    monkeypatch.setattr("tasks.arena.logs.write_whole", _full)
     assert "cannot be written (No space left on device)" in arena()
 
 
