@@ -210,7 +210,7 @@ class Settings(Row):
     known_hashes: Annotated[list[str], PLACE] = []
     """File with hashes of known images, which are quarantined and never opened."""
     known_benchmarks: Annotated[list[str], NAME_OR_PLACE] = []
-    """Benchmarks of others, each a folder of pictures, a Parquet or JSONL file, or a data set of the Hub: chats that
+    """Benchmarks of others, each a folder of pictures and tables, a table, or a data set of the Hub: chats that
     show their pictures or ask their questions are tagged (docs/benchmarks.md)."""
     since: date | None = None
     """First day, YYYY-MM-DD in UTC: log files are read by the day in their names, and what is in a store is chosen by

@@ -60,7 +60,7 @@ class KnownSource(Row):
     questions: int
     """Different questions in the index."""
     unreadable: int
-    """Pictures that could not be read, and so are not in the index."""
+    """Pictures that could not be read, and tables with neither pictures nor questions: they are not in the index."""
 
 
 class KnownPicture(Row):

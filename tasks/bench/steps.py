@@ -51,7 +51,7 @@ _COMPACT = {
 }
 """Columns that take less memory so: ids as numbers (no image is 0), and names that repeat."""
 NAMED_MAX = 5
-"""Pictures of known benchmarks that a run names because they cannot be read; others are counted."""
+"""Pictures and files of known benchmarks that a run names because they cannot be read; others are counted."""
 BENCH_ONE_IN = 5
 """By default the benchmark has at most one in five eligible prompts."""
 REPEAT_OVERLAP = 0.8
@@ -68,7 +68,7 @@ def index_benchmarks(settings: Settings, providers: Providers, versions: Version
     counts, unreadable = update_index(store, benchmarks, providers, versions, settings.workers)
     notes = [f"cannot be read, so it is in no index of known benchmarks: {place}" for place in unreadable[:NAMED_MAX]]
     if others := counts["unreadable"] - len(notes):
-        notes.append(f"pictures that cannot be read, so they are in no index of known benchmarks: {others:,}")
+        notes.append(f"pictures and files that cannot be read, so they are in no index of known benchmarks: {others:,}")
     return StageReport(stage="index_benchmarks", counts=counts, notes=notes)
 
 

@@ -46,7 +46,7 @@ def check(
     dataset: Annotated[
         Path | None,
         typer.Argument(
-            help="JSONL, CSV or Parquet file, or a folder of Parquet files.", show_default="the store's chats"
+            help="JSON, CSV, TSV or Parquet file, or a folder of Parquet files.", show_default="the store's chats"
         ),
     ] = None,
     store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,

@@ -1,10 +1,11 @@
 """Finds the rows of any dataset that contain a benchmark question.
 
-User messages are read from JSONL, CSV or Parquet, in the shapes that chat data is published in.
+User messages are read from JSON, CSV, TSV or Parquet, in the shapes that chat data is published in.
 """
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from schemas.errors import BadInput
 from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words_of_each
-from tasks.runtime.json_rows import loads
+from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
 from tasks.storage.parquet import read_parquet_batches, read_parquet_groups, read_parquet_schema
 from tasks.storage.tables import Store
 
@@ -37,7 +38,7 @@ class OutsideRow(NamedTuple):
     """One row of a dataset."""
 
     number: int
-    """1-based: the line of a JSONL file, or the row of a table without its header."""
+    """1-based: the line of a JSONL file, or the row of another one without its header."""
     texts: list[str]
     """Every user message, and all of them joined by blank lines."""
     images: set[str]
@@ -64,20 +65,17 @@ def read_outside(path: Path, column: str | None = None) -> Iterator[list[Outside
 def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> Iterator[list[OutsideRow]]:
     names = (column,) if column else COLUMNS
     numbered = enumerate(rows, 1)
-    try:
+    has_column = False  # rows of another kind may follow those that have one
+    with table_errors(path):
         while numbered_rows := list(islice(numbered, CHECKED_AT_ONCE)):
-            if not any(name in row for _, row in numbered_rows for name in names):
+            has_column = has_column or any(name in row for _, row in numbered_rows for name in names)
+            if not has_column:
                 seen = dict.fromkeys(name for _, row in numbered_rows for name in row)
                 raise BadInput(
                     f"{str(path)!r} has none of the columns {', '.join(names)}; "
                     f"name one with --column: it has {', '.join(list(seen)[:20])}"
                 )
             yield [_outside_row(number, row, names) for number, row in numbered_rows]
-    except (BadInput, MemoryError):
-        raise
-    except Exception as error:  # each library raises its own errors for a broken file
-        reason = " ".join(str(error).split())[:200]
-        raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__}: {reason})") from None
 
 
 def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> OutsideRow:
@@ -121,10 +119,14 @@ def _stem(image: Any) -> str:
 
 
 def _json_lines(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    with path.open("rb") as stream:
+        if is_one_document(stream):
+            yield from _json(path, column)
+            return
+        for number, line in enumerate(stream, 1):
+            content = line.removeprefix(BYTE_ORDER_MARK).strip()
             try:
-                row = loads(line) if line.strip() else {}
+                row = loads(content) if content else {}
             except orjson.JSONDecodeError:
                 raise BadInput(f"{str(path)!r} line {number} is not JSON; write one object a line") from None
             if not isinstance(row, dict):
@@ -132,10 +134,51 @@ def _json_lines(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+def _json(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    """The rows of an array, of lines, or within an object, such as {"questions": [{…}, …]}."""
+    names = (column,) if column else COLUMNS
+    with path.open("rb") as stream:
+        for number, raw in enumerate(raw_rows(stream), 1):
+            content = raw.removeprefix(BYTE_ORDER_MARK).strip()
+            try:
+                value = loads(content) if content else []
+            except orjson.JSONDecodeError:
+                raise BadInput(f"{str(path)!r} row {number} is not JSON; write an array of objects") from None
+            yield from _rows_within(value, names)
+
+
+def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a value: those of the tables in it, unless it has one of the columns and so is a row itself."""
+    if isinstance(value, list):
+        for element in value:
+            yield from _rows_within(element, names)
+    elif isinstance(value, dict):
+        is_row = any(name in value for name in names)
+        tables = [] if is_row else [value] if _is_table(value) else [each for each in value.values() if _is_table(each)]
+        for table in tables:
+            yield from _rows_within([*table.values()] if isinstance(table, dict) else table, names)
+        if not tables:
+            yield value
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a list of objects, or an object of objects by their ids."""
+    rows = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(rows) and all(isinstance(row, dict) for row in rows)
+
+
+def _delimited(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_CELL_MAX)
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        yield from csv.DictReader(lines)
+        yield from csv.DictReader(lines, delimiter=delimiter)
+
+
+def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    return _delimited(path, ",")
+
+
+def _tsv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
+    return _delimited(path, "\t")
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
@@ -149,20 +192,36 @@ def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
         yield from batch
 
 
-_READERS = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}
+_READERS = {
+    ".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv, ".tsv": _tsv, ".parquet": _parquet,
+}  # fmt: skip
 TABLE_SUFFIXES = tuple(_READERS)
 """Kinds of files that `read_outside` reads."""
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a table; of JSON Lines those of its first line. Raises BadInput when it cannot be read."""
-    rows = _READERS[path.suffix.lower()](path, None)
+    """The columns that any row of a table has. Raises BadInput when it cannot be read."""
+    with table_errors(path):
+        if path.suffix.lower() == ".parquet":
+            return [*read_parquet_schema(path).names]
+        return [*dict.fromkeys(name for row in text_rows(path) for name in row)]
+
+
+def text_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a JSON, CSV or TSV file with all columns. Raises what a broken file raises."""
+    return _READERS[path.suffix.lower()](path, None)
+
+
+@contextmanager
+def table_errors(path: Path) -> Iterator[None]:
+    """Raises BadInput with the file's name for what reading a broken file raises."""
     try:
-        return read_parquet_schema(path).names if path.suffix.lower() == ".parquet" else [*next(iter(rows), {})]
+        yield
     except (BadInput, MemoryError):
         raise
     except Exception as error:  # each library raises its own errors for a broken file
-        raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__})") from None
+        reason = " ".join(str(error).split())[:200]
+        raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__}: {reason})") from None
 
 
 CAPTIONS = "captions"

@@ -33,11 +33,13 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
+from tasks.runtime.untrusted import one_line
 from tasks.storage.queries.signals import StoredImages, StoredVectors, Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 
 MEASURED_BY = ("image_hash", "image_inside", "image_embedding")
 """Signals that pictures of the index are measured with, like images of chats."""
+_UNUSED = "no picture, and no column of questions"
 _PICTURES_A_PART = 2_000
 _EMBEDDED_AT_ONCE = 32
 
@@ -46,9 +48,10 @@ class IndexUpdate(NamedTuple):
     """Result of an update of the index."""
 
     counts: dict[str, int]
-    """Benchmarks, those indexed now, and of all of them pictures, questions and unreadable pictures."""
+    """Benchmarks, those indexed now, and of all of them pictures, questions, and what is unreadable."""
     unreadable: list[str]
-    """Pictures that could not be read just now: benchmark, file, and reject reason."""
+    """Files that are no picture and no table; and, of those indexed now, tables with neither pictures nor questions and
+    pictures that could not be read: benchmark, file, and reason."""
 
 
 def update_index(
@@ -57,7 +60,11 @@ def update_index(
     """Measure the pictures of benchmarks whose content or versions are new; forget those that are no longer named."""
     about = {name: versions[name] for name in MEASURED_BY}
     contents = {benchmark.name: _content(benchmark, about) for benchmark in benchmarks}
-    sources, unreadable = store.read("known_sources"), list[str]()
+    sources = store.read("known_sources")
+    unread = [
+        f"{each.name}: {one_line(path, 120)} (no picture, no table)" for each in benchmarks for path in each.unread
+    ]
+    unreadable = list[str]()
     kept = [
         KnownSource(**row) for row in sources.iter_rows(named=True) if contents.get(row["benchmark"]) == row["content"]
     ]
@@ -87,7 +94,8 @@ def update_index(
         store.replace("known_sources", frame_of(KnownSource, kept))
     counted = ("pictures", "questions", "unreadable")
     totals = {name: sum(getattr(source, name) for source in kept) for name in counted}
-    return IndexUpdate({"benchmarks": len(kept), "indexed": len(fresh), **totals}, unreadable)
+    totals["unreadable"] += len(unread)
+    return IndexUpdate({"benchmarks": len(kept), "indexed": len(fresh), **totals}, [*unread, *unreadable])
 
 
 def _content(benchmark: KnownBenchmark, versions: Versions) -> str:
@@ -166,6 +174,8 @@ class _Rows:
 
     def questions(self) -> list[str]:
         """The parts of `known_questions`."""
+        unused = self._benchmark.unused_tables()
+        self.unreadable += [f"{self._benchmark.name}: {one_line(path, 120)} ({_UNUSED})" for path in unused]
         texts = self._benchmark.questions()
         self.question_count = len(texts)
         rows = [KnownQuestion(benchmark=self._benchmark.name, question=text) for text in texts]

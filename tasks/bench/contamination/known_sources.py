@@ -1,10 +1,12 @@
 """Reads benchmarks of others: a folder of pictures and tables, one table, or a data set of the Hub.
 
 In: what the setting `known_benchmarks` names. Out: `KnownBenchmark`, whose pictures come one at a time and whose
-questions come from the columns that such sets have. No table keeps a name of a file. A further kind of table is a
-reader of `check.py`; a further column of questions is a word of `QUESTION_COLUMNS`.
+questions come from the columns that such sets have; and the names of the files that are not read. No table keeps a name
+of a file. A further kind of table is a reader of `check.py`; a further column of questions is a word of
+`QUESTION_COLUMNS`.
 """
 
+import base64
 import hashlib
 import os
 import re
@@ -14,12 +16,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from schemas.errors import BadInput
-from tasks.bench.contamination.check import TABLE_SUFFIXES, column_names, read_outside
+from tasks.bench.contamination.check import (
+    TABLE_SUFFIXES,
+    column_names,
+    read_outside,
+    table_errors,
+    text_rows,
+)
 from tasks.dedup.loose_files import LOOSE_SUFFIXES, UNREAD
+from tasks.runtime.progress import tell
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import parquet_rows, read_parquet_batches, read_parquet_schema
 
@@ -27,7 +36,15 @@ QUESTION_COLUMNS = ("question", "prompt", "instruction", "query", "turns", "mess
 """Columns of which the first that a table has holds its questions."""
 _PICTURE_SUFFIXES = LOOSE_SUFFIXES | UNREAD
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_HUB_FILES = [f"*{suffix}" for suffix in (*TABLE_SUFFIXES, *sorted(_PICTURE_SUFFIXES))]
+_READ_SUFFIXES = (*TABLE_SUFFIXES, *sorted(_PICTURE_SUFFIXES))
+_HUB_FILES = ["*." + "".join(f"[{each}{each.upper()}]" for each in suffix[1:]) for suffix in _READ_SUFFIXES]
+"""Patterns of the files that are fetched, in small letters or capitals."""
+_ABOUT_A_SET = {"readme", "license", "licence", "citation", "notice", "changelog", "dataset_infos", "dataset_info"}
+"""Names, without suffix, of files that are about a benchmark and hold nothing of it."""
+_ENCODED = re.compile(r"\s*(?:data:image/[\w.+-]+;base64,)?(?=iVBORw0KGgo|/9j/|R0lGOD|UklGR)")
+"""How a text begins that is a PNG, JPEG, GIF or WebP in base64."""
+_ENCODED_CHARACTERS_MIN = 60
+"""A shorter text is no picture."""
 _PICTURE_MARK = re.compile(r"<image[ _]?\d*>")
 _ROWS_AT_ONCE = 16
 """Rows whose pictures are in memory at once."""
@@ -52,14 +69,18 @@ class KnownBenchmark(NamedTuple):
     """The pictures and tables of a benchmark, in order."""
     digest: str
     """SHA-256 of the files' contents."""
+    unread: Sequence[str]
+    """Paths in its folder of all other files, which are neither pictures nor tables."""
 
     def pictures(self) -> Iterator[OutsidePicture]:
         """Each picture, also those that cannot be decoded. Raises BadInput for a file that cannot be read."""
-        for file in self._holding_pictures():
+        for file in self.files:
             label = one_line(file.relative_to(self.folder).as_posix(), 120)
             with _readable(file):
-                if file.suffix.lower() == ".parquet":
+                if _is_parquet(file):
                     yield from _pictures_of_table(file, label)
+                elif _is_table(file):
+                    yield from _pictures_in_texts(file, label)
                 else:
                     yield OutsidePicture(label, file.read_bytes())
 
@@ -69,20 +90,16 @@ class KnownBenchmark(NamedTuple):
         Raises BadInput for a broken table.
         """
         count = 0
-        for file in self._holding_pictures():
+        for file in self.files:
             with _readable(file):
-                count += parquet_rows(file) if file.suffix.lower() == ".parquet" else 1
+                count += parquet_rows(file) if _is_parquet(file) else 0 if _is_table(file) else 1
         return count
-
-    def _holding_pictures(self) -> list[Path]:
-        suffixes = {".parquet", *_PICTURE_SUFFIXES}
-        return [file for file in self.files if file.suffix.lower() in suffixes]
 
     def questions(self) -> list[str]:
         """The different questions, without marks of pictures, in order. Raises BadInput for a broken table."""
         questions: dict[str, None] = {}
         for file in self.files:
-            column = _question_column(file) if file.suffix.lower() in TABLE_SUFFIXES else None
+            column = _question_column(file) if _is_table(file) else None
             if column is None:
                 continue
             for rows in read_outside(file, column):
@@ -90,6 +107,17 @@ class KnownBenchmark(NamedTuple):
                 questions |= dict.fromkeys(_PICTURE_MARK.sub(" ", text).strip() for text in texts)
         questions.pop("", None)
         return [*questions]
+
+    def unused_tables(self) -> list[str]:
+        """Paths of the tables with neither a column of questions nor a picture. Raises BadInput for a broken one."""
+        unused = []
+        for file in filter(_is_table, self.files):
+            label = file.relative_to(self.folder).as_posix()
+            pictures = _pictures_of_table(file, label) if _is_parquet(file) else _pictures_in_texts(file, label)
+            with _readable(file):
+                if _question_column(file) is None and next(pictures, None) is None:
+                    unused.append(label)
+        return unused
 
 
 def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
@@ -100,14 +128,15 @@ def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
     benchmarks = []
     for name, (named, place) in named_places(given).items():
         path = place or _fetched(named)
-        files = _files_of(path)
+        files, others = _files_of(path)
         if not files:
             raise BadInput(
                 f"known_benchmarks: {named!r} holds no picture and no table; give a folder of pictures, a file of "
                 f"{', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
         root = path.parent if path.is_file() else path
-        benchmarks.append(KnownBenchmark(name, root, files, _digest(files)))
+        unread = [file.relative_to(root).as_posix() for file in others] if place else _not_fetched(named, path)
+        benchmarks.append(KnownBenchmark(name, root, files, _digest(files), unread))
     return benchmarks
 
 
@@ -151,10 +180,49 @@ def _fetched(named: str) -> Path:
     return Path(fetched)
 
 
-def _files_of(place: Path) -> list[Path]:
-    suffixes = {*TABLE_SUFFIXES, *_PICTURE_SUFFIXES}
-    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
-    return [file for file in files if file.suffix.lower() in suffixes and not file.name.startswith(".")]
+def _not_fetched(named: str, fetched: Path) -> list[str]:
+    """Paths of the files of a data set of the Hub that are not fetched; empty, with a line, where the Hub fails now."""
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    try:
+        paths = api.list_repo_files(named, repo_type="dataset", revision=fetched.name)
+    except Exception as error:  # as in `_fetched`, whose copy in the cache is enough
+        tell(f"known_benchmarks: the Hub does not list the files of {named!r} now ({type(error).__name__})")
+        return []
+    return sorted(path for path in paths if not (is_hidden(path) or _is_read(Path(path)) or _is_about(Path(path))))
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a name in a path begins with a dot."""
+    return any(name.startswith(".") for name in path.split("/"))
+
+
+def _files_of(place: Path) -> tuple[list[Path], list[Path]]:
+    """(pictures and tables, other files) of a folder; one file is itself."""
+    if place.is_file():
+        return [place], []
+    files = [
+        file
+        for file in sorted(place.rglob("*"))
+        if file.is_file() and not is_hidden(file.relative_to(place).as_posix())
+    ]
+    others = [file for file in files if not (_is_read(file) or _is_about(file))]
+    return [file for file in files if _is_read(file)], others
+
+
+def _is_read(file: Path) -> bool:
+    return file.suffix.lower() in _READ_SUFFIXES and not (file.suffix.lower() == ".json" and _is_about(file))
+
+
+def _is_about(file: Path) -> bool:
+    return file.stem.lower() in _ABOUT_A_SET
+
+
+def _is_parquet(file: Path) -> bool:
+    return file.suffix.lower() == ".parquet"
+
+
+def _is_table(file: Path) -> bool:
+    return file.suffix.lower() in TABLE_SUFFIXES
 
 
 def _digest(files: Sequence[Path]) -> str:
@@ -185,26 +253,54 @@ def _question_column(file: Path) -> str | None:
 
 
 def _pictures_of_table(file: Path, label: str) -> Iterator[OutsidePicture]:
-    columns = [field.name for field in read_parquet_schema(file) if _holds_pictures(field.type)]
+    """The pictures of a Parquet file: {bytes, path} as `datasets` stores them, bytes, or texts in base64."""
+    schema = read_parquet_schema(file)
+    columns = [field.name for field in schema if _may_hold_pictures(field.type)]
     if not columns:
         return
     number = 0
     for rows in read_parquet_batches(file, columns, _ROWS_AT_ONCE):
         for row in rows:
             number += 1
-            for column in columns:
-                of_column = one_line(f"{label} row {number:,}, {column}", 160)
-                yield from (OutsidePicture(of_column, content) for content in _encoded(row[column]))
+            yield from _pictures_of_row(row, f"{label} row {number:,}")
 
 
-def _holds_pictures(kind: pa.DataType) -> bool:
-    """Whether values of an Arrow type are pictures as `datasets` stores them, {bytes, path}, or lists of these."""
+def _may_hold_pictures(kind: pa.DataType) -> bool:
+    """Whether values of an Arrow type are {bytes, path}, bytes, texts, or lists of these."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _holds_pictures(kind.value_type)
-    return bool(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
+        return _may_hold_pictures(kind.value_type)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return bool(is_text or is_binary or (pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0))
 
 
-def _encoded(value: Any) -> Iterator[bytes]:
-    for picture in value if isinstance(value, list) else [value]:
-        if picture is not None:
-            yield picture["bytes"] or b""
+def _pictures_in_texts(file: Path, label: str) -> Iterator[OutsidePicture]:
+    """The pictures that texts of a JSON, CSV or TSV file encode."""
+    with table_errors(file):
+        for number, row in enumerate(text_rows(file), 1):
+            yield from _pictures_of_row(row, f"{label} row {number:,}")
+
+
+def _pictures_of_row(row: dict[str, Any], place: str) -> Iterator[OutsidePicture]:
+    for column, value in row.items():
+        for element in value if isinstance(value, list) else [value]:
+            content = _picture_bytes(element)
+            if content is not None:
+                yield OutsidePicture(one_line(f"{place}, {column}", 160), content)
+
+
+def _picture_bytes(value: Any) -> bytes | None:
+    """The bytes of a value that is a picture; b"" for a picture that is only named, or that no text is the code of."""
+    if isinstance(value, dict):
+        value = value.get("bytes", value)
+        if value is None:
+            return b""
+    if isinstance(value, bytes):
+        return value
+    head = _ENCODED.match(value) if isinstance(value, str) and len(value) >= _ENCODED_CHARACTERS_MIN else None
+    if head is None:
+        return None
+    try:
+        return base64.b64decode(value[head.end() :])
+    except ValueError:
+        return b""

@@ -1,5 +1,7 @@
 """Known benchmarks: chats that show a picture or ask a question of a benchmark, whatever was done to the picture."""
 
+import base64
+import csv
 import io
 import json
 import random
@@ -226,6 +228,117 @@ def test_suffixes_of_tables_may_be_in_capitals(tmp_path, providers):
     assert arena.compare(folder)["conversation_id"].to_list() == ["asked", "shown"]
 
 
+def _array(rows: list[dict]) -> str:
+    return json.dumps(rows)
+
+
+def _lines(rows: list[dict]) -> str:
+    return "\n".join(map(json.dumps, rows))
+
+
+def _delimited(sign: str) -> Callable[[list[dict]], str]:
+    def text(rows: list[dict]) -> str:
+        sink = io.StringIO()
+        writer = csv.DictWriter(sink, [*dict.fromkeys(name for row in rows for name in row)], delimiter=sign)
+        writer.writeheader()
+        writer.writerows(rows)
+        return sink.getvalue()
+
+    return text
+
+
+TABLES: dict[str, tuple[str, Callable[[list[dict]], str]]] = {
+    "array": (".json", _array),
+    "array over lines": (".json", lambda rows: json.dumps(rows, indent=2)),
+    "lines in a .json": (".json", _lines),
+    "array in a .jsonl": (".jsonl", _array),
+    "rows by id": (".json", lambda rows: json.dumps({str(number): row for number, row in enumerate(rows)})),
+    "rows by name": (".json", lambda rows: json.dumps({f"v1_{number}": row for number, row in enumerate(rows)})),
+    "rows of an object": (".json", lambda rows: json.dumps({"info": {"year": 2017}, "questions": rows})),
+    "rows of an object over lines": (".json", lambda rows: json.dumps({"version": 1, "data": rows}, indent=1)),
+    "lines after a mark of bytes": (".json", lambda rows: "\ufeff" + _lines(rows)),
+    "ndjson": (".ndjson", _lines),
+    "a first row without a question": (".jsonl", lambda rows: _lines([{"version": 2}, *rows])),
+    "csv": (".csv", _delimited(",")),
+    "tsv": (".tsv", _delimited("\t")),
+}
+"""Spelling of a table -> its suffix, and its text."""
+
+
+@pytest.mark.parametrize("spelling", TABLES)
+def test_questions_are_read_from_every_spelling_of_a_table(tmp_path, spelling):
+    suffix, text = TABLES[spelling]
+    rng = random.Random(f"{SEED} {spelling}")
+    rows = [{"id": number, "question": f"{LONG} of {number + rng.randint(0, 9) * 100}?"} for number in range(20)]
+    suffix = rng.choice([suffix, suffix.upper()])
+    folder = tmp_path / "ours" / rng.choice(["", "deep", "deep/er"])
+    folder.mkdir(parents=True)
+    (folder / f"{rng.choice(['test', 'QA', 'a.b'])}{suffix}").write_text(text(rows))
+    (benchmark,) = known_benchmarks([str(tmp_path / "ours")])
+    assert benchmark.questions() == [row["question"] for row in rows]
+    assert (benchmark.unread, benchmark.unused_tables()) == ([], [])
+
+
+@pytest.mark.parametrize("spelling", TABLES)
+def test_pictures_in_base64_are_read_from_every_spelling_of_a_table(tmp_path, spelling):
+    suffix, text = TABLES[spelling]
+    sink = io.BytesIO()
+    chart(5).save(sink, "PNG")
+    encoded = base64.b64encode(sink.getvalue()).decode()
+    head = random.Random(f"{SEED} {spelling}").choice(["", "data:image/png;base64,"])
+    (tmp_path / f"ours{suffix}").write_text(text([{"id": 1, "image": head + encoded, "question": SHORT}]))
+    (benchmark,) = known_benchmarks([str(tmp_path / f"ours{suffix}")])
+    assert [picture.content for picture in benchmark.pictures()] == [sink.getvalue()]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "base64", "list of bytes"])
+def test_pictures_of_a_parquet_column_without_structs_are_read(tmp_path, kind):
+    sink = io.BytesIO()
+    chart(5).save(sink, "PNG")
+    content = sink.getvalue()
+    value = {"bytes": content, "base64": base64.b64encode(content).decode(), "list of bytes": [content]}[kind]
+    pl.DataFrame({"id": ["no picture"], "image": [value]}).write_parquet(tmp_path / "ours.parquet")
+    (benchmark,) = known_benchmarks([str(tmp_path / "ours.parquet")])
+    assert [picture.content for picture in benchmark.pictures()] == [content]
+
+
+UNREAD = (
+    "images.zip",
+    "IMAGES.ZIP",
+    "data.arrow",
+    "part.tar.gz",
+    "old.jsonl.gz",
+    "sheet.xlsx",
+    "deep/film.mp4",
+    "noend",
+)
+
+
+def test_every_file_that_is_not_read_is_named_or_counted_each_time(tmp_path, providers, benchmark_folder):
+    for name in UNREAD:
+        (benchmark_folder / name).parent.mkdir(exist_ok=True)
+        (benchmark_folder / name).write_bytes(b"no table")
+    for name in ("README.md", "LICENSE", ".gitattributes", "dataset_infos.json"):
+        (benchmark_folder / name).write_text("{}")
+    arena = Arena(tmp_path, providers, {"one": ("Look", None)})
+    for _ in range(2):
+        arena.compare(benchmark_folder)
+        names = [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes]
+        assert names[:5] == [f"ours: {name} (no picture, no table)" for name in sorted(UNREAD)[:5]]
+        assert names[5:] == [str(len(UNREAD) - 5)]
+
+
+def test_a_table_of_which_nothing_is_used_is_named(tmp_path, providers, benchmark_folder):
+    (benchmark_folder / "config.json").write_text(json.dumps({"split": "test", "files": ["a.png"]}))
+    (benchmark_folder / "list.csv").write_text("file,answer\na.png,Yes\n")
+    pl.DataFrame({"answer": [1]}).write_parquet(benchmark_folder / "deep.parquet")
+    arena = Arena(tmp_path, providers, {"one": ("Look", None)})
+    arena.compare(benchmark_folder)
+    names = [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes]
+    why = "no picture, and no column of questions"
+    assert names == [f"ours: {name} ({why})" for name in ("config.json", "deep.parquet", "list.csv")]
+
+
 def test_counts_are_by_benchmark(tmp_path, providers, benchmark_folder):
     other = tmp_path / "theirs"
     other.mkdir()
@@ -295,7 +408,7 @@ def test_a_picture_that_cannot_be_read_is_named_once_beside_the_others(tmp_path,
     assert [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes] == ["6"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".json", ".csv"])
 def test_a_broken_table_ends_in_one_line_that_names_it(tmp_path, providers, benchmark_folder, suffix):
     (benchmark_folder / f"broken{suffix}").write_bytes(b"PAR1\xff\x00no table PAR1")
     arena = Arena(tmp_path, providers, {"one": ("Look", chart(0))})
@@ -334,9 +447,12 @@ def test_a_data_set_of_the_hub_is_fetched(tmp_path, providers, hub, monkeypatch)
     sink = io.BytesIO()
     chart(4).save(sink, "PNG")
     hub.repos["org/charts"] = Repo(private=False)
-    hub.repos["org/charts"].commit({"images/a.png": sink.getvalue(), "README.md": b"# Charts"})
+    hub.repos["org/charts"].commit({"images/A.PNG": sink.getvalue(), "README.md": b"# Charts", "more.zip": b"PK"})
     arena = Arena(tmp_path, providers, {"one": ("Look", chart(4))})
     assert arena.compare("org/charts")["benchmark"].to_list() == ["charts"]
+    assert [note.rpartition("benchmarks: ")[2] for note in arena.indexed.notes] == [
+        "charts: more.zip (no picture, no table)"
+    ]
 
 
 def test_what_is_no_benchmark_ends_in_one_line(tmp_path, monkeypatch):
@@ -348,7 +464,7 @@ def test_what_is_no_benchmark_ends_in_one_line(tmp_path, monkeypatch):
     cases = {
         str(tmp_path / "nowhere"): "does not exist; give a folder of pictures, a table, or a data set of the Hub",
         str(tmp_path / "empty"): "holds no picture and no table; give a folder",
-        str(tmp_path / "text.txt"): "is no table; give .jsonl, .csv, .parquet or a folder",
+        str(tmp_path / "text.txt"): "is no table; give .jsonl, .ndjson, .json, .csv, .tsv, .parquet or a folder",
         "no-one/here": "is no folder here, and HF_HUB_OFFLINE forbids to ask the Hub",
     }
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
