@@ -29,9 +29,12 @@ def _read_card(release: Path, *kept: str) -> tuple[dict[str, Any], dict[str, str
 
 def write_sft_card(
     release: Path, folder: Path, version: str, selection: SftSelection, style: SftStyle, form: FileFormat,
-    models: Counter[str], images: int,
+    models: Counter[str], images: int, is_of_texts: bool,
 ) -> None:  # fmt: skip
-    """Write the folder's README.md; `models` counts examples by model. Raises BadInput when the release has no card."""
+    """Write the folder's README.md; `models` counts examples by model, `is_of_texts`: contents are texts, not parts.
+
+    Raises BadInput when the release has no card.
+    """
     about, parts = _read_card(release, "Licence", "Removal")
     english = english_name(selection.language)
     name, digits = about.get("pretty_name", "a release"), manifest_sha256(release)[:MANIFEST_DIGITS]
@@ -45,7 +48,7 @@ def write_sft_card(
         language=markdown_text((selection.language or "") if english == UNKNOWN else english), style=style, form=form,
         models=models,
         by_model=[(markdown_text(m), n) for m, n in sorted(models.items(), key=lambda row: (-row[1], row[0]))],
-        images=images,
+        images=images, is_of_texts=is_of_texts,
     )  # fmt: skip
     (folder / CARD).write_text(card, encoding="utf-8")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from schemas.publication import PreferenceStyle
-from tasks.export.sft import TrainingExample, llava_example, messages_example, without_marks
+from tasks.export.sft import TrainingExample, as_text, llava_example, messages_example, without_marks
 
 _TEXT = pa.string()
 _PARTS = pa.list_(pa.struct({"type": _TEXT, "text": _TEXT}))
@@ -77,12 +77,7 @@ def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingE
 
 def texts_for_parts(example: TrainingExample) -> TrainingExample:
     """A row without images for models of texts, whose chat templates take a text as content and fail on parts."""
-    messages = {
-        name: [{**message, "content": "".join(part["text"] for part in message["content"])} for message in value]
-        for name, value in example.items()
-        if name in _OF_MESSAGES
-    }
-    return example | messages
+    return example | {name: as_text(value) for name, value in example.items() if name in _OF_MESSAGES}
 
 
 def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:

@@ -51,6 +51,11 @@ def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingEx
     return {"id": row["conversation_id"], "messages": messages, "images": _in_order(row, paths), **_about(row)}
 
 
+def as_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without images, each content one text: templates of models of texts join a role and a text."""
+    return [{**message, "content": "".join(part["text"] for part in message["content"])} for message in messages]
+
+
 def llava_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `conversations` and `image`: a path for each mark, in order."""
     who, turns = {"user": "human", "assistant": "gpt"}, _shown(row, len(paths))
@@ -227,6 +232,7 @@ def select(release: Path, selection: SftSelection) -> list[str]:
 _SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
 STYLE_FEATURES = {style: Features.from_dict(_SCHEMAS[style]) for style in SftStyle}
 """Style -> the columns of its Parquet file."""
+_TEXT_FEATURES = Features.from_dict(_SCHEMAS["messages without images"])
 IMAGES_FOLDER = "images"
 DATASET_INFO = "dataset_info.json"
 
@@ -260,12 +266,17 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
         for row in _rows(release, chosen):
             found[chosen[row["conversation_id"]]] = STYLE_EXAMPLES[style](row, keep_images(row["images"], staging))
             advance()
-    _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
+    examples = [found[place] for place in sorted(found)]
+    # TRL takes rows with a column of images for a model of images alone, and datasets reads one kind of content a file.
+    is_of_texts = style is SftStyle.MESSAGES and not any(example["images"] for example in examples)
+    if is_of_texts:
+        examples = [_without_images(example) for example in examples]
+    _write(examples, _TEXT_FEATURES if is_of_texts else STYLE_FEATURES[style], staging / f"train.{form}")
     if style is SftStyle.SHAREGPT:
         (staging / DATASET_INFO).write_text(json.dumps(dataset_info(form), indent=2) + "\n", encoding="utf-8")
     images = sum(1 for _ in (staging / IMAGES_FOLDER).iterdir())
     models = Counter(example["model"] for example in found.values())
-    write_sft_card(release, staging, manifest.version, selection, style, form, models, images)
+    write_sft_card(release, staging, manifest.version, selection, style, form, models, images, is_of_texts)
     staging.rename(out)
     left_out = 0 if selection.test_sets else _of_test_sets(release)
     return {"examples": len(found), "images": images, "of_test_sets": left_out}
@@ -295,9 +306,14 @@ def keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
     return [f"{IMAGES_FOLDER}/{image['path']}" for image in images]
 
 
-def _write(examples: list[TrainingExample], style: SftStyle, target: Path) -> None:
+def _without_images(example: TrainingExample) -> TrainingExample:
+    other_columns = {name: value for name, value in example.items() if name != "images"}
+    return other_columns | {"messages": as_text(example["messages"])}
+
+
+def _write(examples: list[TrainingExample], features: Features, target: Path) -> None:
     if target.suffix == ".parquet":
-        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(STYLE_FEATURES[style]))))
+        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(features))))
         return
     lines = (json.dumps(as_trainers_read(each), ensure_ascii=False) for each in examples)
     opening, between, closing = ("[\n", ",\n", "\n]\n") if target.suffix == ".json" else ("", "\n", "\n")

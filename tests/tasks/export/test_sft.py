@@ -229,7 +229,7 @@ def test_every_format_says_the_same_as_json_lines(sft, style, form):
     assert [as_trainers_read(each) if form == "parquet" else each for each in found] == examples(lines)
 
 
-@pytest.mark.parametrize("style", list(SftStyle))
+@pytest.mark.parametrize("style", [SftStyle.LLAVA, SftStyle.SHAREGPT])
 def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_path, style):
     bare = Path(shutil.copytree(release, tmp_path / "bare"))
     rewrite(bare, CHAT, lambda rows: [row | {"images": [], "topic": None} for row in rows])
@@ -240,6 +240,44 @@ def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_p
     schemas = [pq.read_schema(table) for table in tables]
     assert schemas[0].equals(schemas[1])
     assert "large" not in str(schemas[0])
+
+
+def _with_images_in(release, folder, keeps_image) -> Path:
+    """A copy of a release of which only some conversations have their image: those whose number `keeps_image` names."""
+    copy = Path(shutil.copytree(release, folder))
+
+    def bare(row):
+        turns = [turn | {"images": []} for turn in row["conversation"]]
+        return row | {"images": [], "conversation": turns}
+
+    rewrite(copy, CHAT, lambda rows: [row if keeps_image(number) else bare(row) for number, row in enumerate(rows)])
+    return copy
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
+def test_contents_are_texts_without_an_image_in_the_export(sft, release, tmp_path, form):
+    bare = _with_images_in(release, tmp_path / "bare", lambda number: False)
+    code, err, out = sft("--file-format", form, of=bare)
+    assert code == 0, err
+    rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+    assert rows.column_names == ["id", "messages", "model", "language", "topic"]
+    released = pl.read_parquet(bare / CHAT).to_dicts()
+    texts = {row["conversation_id"]: [turn["content"] for turn in row["conversation"]] for row in released}
+    for row in rows:
+        assert [message["content"] for message in row["messages"]] == texts[row["id"]]
+        assert {message.keys() == {"role", "content"} for message in row["messages"]} == {True}
+    assert "so a content is a text" in card(out)[1]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_texts_beside_images_are_parts_with_an_empty_list_of_images(sft, release, tmp_path, form):
+    mixed = _with_images_in(release, tmp_path / "mixed", lambda number: number % 2)
+    _, _, out = sft("--file-format", form, of=mixed)
+    rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+    assert {len(row["images"]) for row in rows} == {0, 1}
+    for row in rows:
+        kinds = [part["type"] for message in row["messages"] for part in message["content"]]
+        assert kinds.count("image") == len(row["images"])
 
 
 def test_datasets_loads_messages_and_shows_the_images(sft, tmp_path, monkeypatch):
