@@ -43,7 +43,7 @@ class ImageSource(NamedTuple):
     content: bytes | None = None
     """The encoded image or PDF, unless it has a file of its own."""
     page: int | None = None
-    """Number of the page, from 0, if `content` is a PDF."""
+    """Number of the page, from 0, if the content or the file is a PDF."""
 
     def read(self) -> bytes:
         """The encoded image."""
@@ -195,10 +195,10 @@ def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, he
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
         return ImageSource(name + EMBEDDED_SUFFIX, file.path, content, image.get("page"))
-    if path is None or not held.isdisjoint(names_of_file(place, path)):
+    if path is None or not held.isdisjoint(names_of_file(place, image)):
         return None
     picture_file = file_below(place, path)
-    return ImageSource(name + EMBEDDED_SUFFIX, picture_file) if picture_file is not None else None
+    return None if picture_file is None else ImageSource(name + EMBEDDED_SUFFIX, picture_file, page=image.get("page"))
 
 
 def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:

@@ -187,9 +187,8 @@ def _named_by(row: Any, place: Place, adapter: FormatAdapter) -> list[Any]:
     named: list[Any] = []
     with suppress(LineRejected, *UNEXPECTED):
         for part, part_place in unpacked_rows(_values(row, place), place, adapter):
-            paths = filter(None, map(path_of, adapter.images(part)))
-            for path in paths:
-                named += names_of_file(place, path)
+            for image in adapter.images(part):
+                named += names_of_file(place, image) if path_of(image) else []
             named.append(adapter.record(part, part_place))
     return named
 

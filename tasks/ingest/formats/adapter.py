@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.database_tables import DatabaseTables
+from tasks.ingest.formats.documents import with_documents
 from tasks.ingest.formats.parts import PICTURE, is_plain, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow, column_pictures, path_of, relative_path, relative_path_on_disk
 from tasks.ingest.formats.turns import READ_ROLES, turns_of
@@ -124,9 +125,12 @@ class FormatAdapter(NamedTuple):
 def unpacked_rows(row: SourceRow, place: Place, shape: FormatAdapter) -> list[tuple[SourceRow, Place]]:
     """Every conversation or vote of a row of the file, with its place: rows as `shape.record` reads them."""
     if shape.unpacked is None:
-        return [(row, place)]
-    rows = shape.unpacked(row, place)
-    return [(each, place._replace(part=number)) for number, each in enumerate(rows)]
+        rows = [(row, place)]
+    else:
+        rows = [(part, place._replace(part=number)) for number, part in enumerate(shape.unpacked(row, place))]
+    if shape.image_column is None or not place.folder:
+        return rows
+    return [(with_documents(part, part_place), part_place) for part, part_place in rows]
 
 
 def pictures(row: SourceRow, *conversations: str) -> list[SourceRow]:
@@ -262,23 +266,26 @@ def names_of_image(place: Place, index: int, image: SourceRow) -> list[str]:
     """`image_name`, and the name that the image had while its file was not there, if this is another one."""
     path = path_of(image) or ""
     if "file" in image or _HASH_NAME.fullmatch(PurePosixPath(path).stem):
-        return names_of_file(place, path)
+        return names_of_file(place, image)
     of_part = f":{place.part}" if place.part else ""
     return [text_id(f"{place.source}:{place.line}{of_part}:{index}")]
 
 
-def names_of_file(place: Place, path: str) -> list[str]:
+def names_of_file(place: Place, image: SourceRow) -> list[str]:
     """Names of the image in a file, which all lines that show it share; no valid name for one out of the folder.
 
     The first is a hash of the path as it is on disk, so that rows which spell it in other ways show one image. The
     second, if the row's spelling is another one, is a hash of this: rows read while the file was not there have it.
+    Pages of a PDF have the number of the page in their names.
     """
+    path, page = path_of(image) or "", image.get("page")
     stem = PurePosixPath(path).stem
-    if _HASH_NAME.fullmatch(stem):
+    if _HASH_NAME.fullmatch(stem) and page is None:
         return [stem]
+    of_page = "" if page is None else f":{page}"
     # A path that leads out of the folder has no spelling; "../" is a name that no record may have.
     spellings = (relative_path_on_disk(place, path), relative_path(place, path))
-    names = ["../" if spelling is None else text_id(f"file:{spelling}") for spelling in spellings]
+    names = ["../" if spelling is None else text_id(f"file:{spelling}{of_page}") for spelling in spellings]
     return list(dict.fromkeys(names))
 
 

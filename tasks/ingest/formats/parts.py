@@ -1,8 +1,9 @@
 """The parts of a message, in the spellings of OpenAI, Anthropic, Qwen, Hugging Face, LangChain, Vercel, Ollama and TRL.
 
 In: a message as a row has it. Out: its parts in order, each a text, a thought, a picture, or of another kind that is
-only named. A PDF is one picture a page. Another spelling of a known kind is a word in `_TEXT_TYPES`, `_THOUGHT_TYPES`,
-`_PICTURE_TYPES` or `_FILE_TYPES`; another key beside the content that holds parts is one in `_KEYS_BESIDE_CONTENT`.
+only named. A PDF is one picture a page (`documents.py` opens those that are files). Another spelling of a known kind is
+a word in `_TEXT_TYPES`, `_THOUGHT_TYPES`, `_PICTURE_TYPES` or `_FILE_TYPES`; another key beside the content that holds
+parts is one in `_KEYS_BESIDE_CONTENT`.
 """
 
 import re
@@ -16,6 +17,7 @@ from tasks.ingest.formats.pictures import (
     as_list,
     is_data_address,
     is_empty,
+    path_of,
     picture_bytes,
     picture_of,
     stated_media_type,
@@ -53,6 +55,8 @@ _TYPES = tuple(dict.fromkeys((*_TEXT_TYPES, *_THOUGHT_TYPES, *_PICTURE_TYPES, *_
 _TEXT_KEYS = (*_TEXT_TYPES, *_THOUGHT_TYPES, "content", "value")
 """Keys below which an item holds its words, the first that is a text counts."""
 _TOOL_KINDS = frozenset({"tool_use", "tool_result", "tool_call", "function_call", "server_tool_use", TOOL})
+CONTENT_KEYS = ("user_content", "content", "value", "text", "parts")
+"""Keys of a message below which its content stands; the first that is there counts."""
 _KEYS_BESIDE_CONTENT = (*_OTHER_TYPES, "tool_calls", "function_call")
 """Keys of a message, beside its content, that hold parts of other kinds."""
 _SEARCH_RESULTS = "search_results"
@@ -79,6 +83,17 @@ class MessagePart(NamedTuple):
     def is_of_tools(self) -> bool:
         """Whether it is the call of a tool, or what a tool returned."""
         return self.kind in _TOOL_KINDS
+
+
+class DocumentFile(NamedTuple):
+    """A PDF in a file, in place of the item of a content that names it."""
+
+    path: str
+    """As the row spells it."""
+    pages: int
+    """Pages that are drawn; 0 if none can be."""
+    kind: str
+    """The kind of the part where no page can be drawn; else empty."""
 
 
 def role_of(message: SourceRow) -> str | None:
@@ -112,7 +127,7 @@ def content_in(message: SourceRow) -> Any:
 
     compar:IA has what a person typed in `user_content`, and in `content` the same with results of a search.
     """
-    for key in ("user_content", "content", "value", "text", "parts"):
+    for key in CONTENT_KEYS:
         if message.get(key) is not None:
             return message[key]
     return None
@@ -242,12 +257,21 @@ def _holds_picture(item: SourceRow) -> bool:
 
 def _parts(item: Any) -> list[MessagePart]:
     """The part that an item of a content is; of a PDF, one for each page."""
+    if isinstance(item, DocumentFile):
+        pages = [MessagePart(PICTURE, picture={"file": item.path, "page": page}) for page in range(item.pages)]
+        return pages or [MessagePart(item.kind)]
     kind = _kind_of(item)
     if kind in (TEXT, THINKING_PART):
         return [MessagePart(kind, _text_of(item))]
     if kind == PICTURE and _holds_picture(item):
         return [MessagePart(kind, picture=picture_of(item))]
     return _pages(item) if kind == PDF else [MessagePart(kind)]
+
+
+def paths_of_pdfs(item: SourceRow) -> list[str]:
+    """The paths of the PDFs that an item of a content names and does not hold."""
+    documents = [picture_of(typed) for typed in _items_with_type(item) if _kind_of(typed) == PDF]
+    return [path for document in documents if picture_bytes(document) is None and (path := path_of(document))]
 
 
 def _pages(item: SourceRow) -> list[MessagePart]:
