@@ -1,6 +1,9 @@
 """A release, and `curate export sft` of it."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,3 +46,14 @@ def limits(**numbers: int) -> list[str]:
 def examples(out):
     """Rows of train.jsonl."""
     return [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def shown_by_code_of(folder: Path, cache: Path) -> str:
+    """What a new process prints that types the code of an export's card: the classes of the rows' images."""
+    code = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    ends = "print({type(image).__name__ for row in train for image in row['images']})"
+    environment = os.environ | {"HF_DATASETS_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    program = [sys.executable, "-c", f"FOLDER = {str(folder)!r}\n{code}\n{ends}"]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

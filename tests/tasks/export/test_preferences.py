@@ -18,7 +18,7 @@ from schemas.items.test_sets import TEST_SET_MARK
 from tasks.export.preferences import LeftOut, left_out_counts
 from tests.small_store import MODELS
 from tests.tampered_release import BATTLE, rewrite, state_rows
-from tests.tasks.export.conftest import limits
+from tests.tasks.export.conftest import limits, shown_by_code_of
 from tests.tasks.export.trainers import TrainerError, llama_factory_takes, openai_takes, trl_takes
 
 Row = dict[str, Any]
@@ -190,6 +190,12 @@ def test_what_is_chosen_is_what_the_voter_chose(kinds, export):
         assert rejected["text"].startswith("rejected")
     models = {rows[name]["model_chosen"] for name in ("left wins", "right wins")}
     assert len(models) == 2
+
+
+@pytest.mark.parametrize("style", ["trl", "trl-kto"])
+def test_the_code_of_the_card_shows_the_images(kinds, export, tmp_path, style):
+    out = export(kinds[0], style)[1]
+    assert shown_by_code_of(out, tmp_path / "cache") == "{'PngImageFile'}"
 
 
 def test_images_stand_in_the_prompt_where_they_stood(kinds, export):

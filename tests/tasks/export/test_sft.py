@@ -25,7 +25,7 @@ from tests.hub_server import LoopbackHub
 from tests.places import contents
 from tests.small_store import HOSTILE_PROMPT, MODELS, manifest_of
 from tests.tampered_release import BATTLE, CHAT, as_of_layout, card_says, rewrite, state_rows
-from tests.tasks.export.conftest import examples, limits
+from tests.tasks.export.conftest import examples, limits, shown_by_code_of
 from tests.tasks.ingest.logs import ingested
 from tests.tasks.publish.conftest import reader_environment
 
@@ -288,6 +288,11 @@ def test_datasets_loads_messages_and_shows_the_images(sft, tmp_path, monkeypatch
         shown = rows.cast_column("images", List(Image()))
         assert {type(each).__name__ for row in shown for each in row["images"]} == {"PngImageFile"}
         assert [turn["role"] for turn in rows[0]["messages"]][:2] == ["user", "assistant"]
+
+
+def test_the_code_of_the_card_shows_the_images(sft, tmp_path):
+    _, _, out = sft("--file-format", "parquet")
+    assert shown_by_code_of(out, tmp_path / "cache") == "{'PngImageFile'}"
 
 
 def test_caps_hold_and_nothing_else_is_left_out(sft):
