@@ -23,7 +23,7 @@ from tasks.storage.parquet import compact
 from tasks.storage.tables import Store, frame_schema
 
 CONVERSATIONS_A_PART = 16_384
-SIGHTINGS_AT_ONCE = 131_072
+SIGHTINGS_AT_ONCE = 32_768
 """Sightings that are assembled at a time; more if one conv_id has more."""
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
