@@ -9,6 +9,7 @@ import ipaddress
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -116,6 +117,36 @@ def as_before() -> Iterator[None]:
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
+
+
+class Clock:
+    """The clock of this process, which a test puts forward."""
+
+    def __init__(self) -> None:
+        self._real, self._seconds = time.monotonic, 0.0
+
+    def later(self, seconds: float) -> None:
+        """So much time has passed."""
+        self._seconds += seconds
+
+    def now(self) -> float:
+        """Seconds, as `time.monotonic`."""
+        return self._real() + self._seconds
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """The clock that `time.monotonic` reads until the test ends."""
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock.now)
+    return clock
+
+
+@pytest.fixture
+def short_waits(monkeypatch) -> None:
+    """Waits between two attempts, or two looks at a batch, end after a few milliseconds."""
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.005)))
 
 
 @pytest.fixture

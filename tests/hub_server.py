@@ -6,6 +6,7 @@ hub = LoopbackHub(); hub.fail("POST", "/commit/", 503, times=2); hub.repos["org/
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from threading import Event, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -44,6 +45,7 @@ class LoopbackHub:
         self.received: Counter[str] = Counter()
         self._faults: list[list] = []
         self._stalls: dict[str, Event] = {}
+        self._meanwhile: list[tuple[str, str, Callable[[], object]]] = []
         self._closing = Event()
         self.retry_after = 0
         hub = self
@@ -72,6 +74,17 @@ class LoopbackHub:
         """Answer the next requests whose path contains `part` with a status; `after`: carry out the request first."""
         self._faults.append([method, part, status, times, after])
         self.retry_after = retry_after
+
+    def meanwhile(self, method: str, part: str, act: Callable[[], object]) -> None:
+        """Call `act` before the next request whose path contains `part` is answered."""
+        self._meanwhile.append((method, part, act))
+
+    def acts(self, method: str, path: str) -> None:
+        """Do what is to be done before this request is answered."""
+        due = [each for each in self._meanwhile if each[0] == method and each[1] in path]
+        self._meanwhile = [each for each in self._meanwhile if each not in due]
+        for _, _, act in due:
+            act()
 
     def drop(self, method: str, part: str, times: int = 1, after: bool = False) -> None:
         """Close the connection of the next such requests without an answer."""
@@ -126,6 +139,7 @@ class _Handler(FileAnswers, RefAnswers, BaseHTTPRequestHandler):
         if self.body is None:
             return
         self.hub.requests.append((self.command, path))
+        self.hub.acts(self.command, path)
         fault = self.hub.fault(self.command, path)
         answer = None if fault and not fault[1] else self.answer(path)
         if fault:

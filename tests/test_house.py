@@ -30,6 +30,92 @@ SAME_NAME = {
 }
 """Names that two modules may define, with the reason."""
 
+_CLOCK = "the clock: nobody waits as long as a user would"
+_MACHINE = "the environment: what another machine, install or operator has"
+_WIRE = "the far end of a wire: a package of others, or its limits"
+_SIZE = "a size, made small: many pieces of the real size take minutes or gigabytes"
+_COUNTED = "how much is read at a time, which no table shows"
+_LATER = "what a later version will have, and today's has not"
+_BROKEN = "a guard has to catch a product that is broken here"
+PATCHED = {
+    "captcha._signed._clock": _CLOCK,
+    "tasks.publish.hub.time": _CLOCK,
+    "tasks.runtime.serving.BODY_BYTES_A_SECOND": _CLOCK,
+    "tasks.runtime.serving.BODY_SECONDS": _CLOCK,
+    "tasks.runtime.serving.HEAD_SECONDS": _CLOCK,
+    "tasks.storage.lock.Terms.__new__.__defaults__": _CLOCK,
+    "tasks.storage.lock._now": _CLOCK,
+    "flows.commands.command_line": "made once for all tests, because typer takes 25 ms a command",
+    "flows.demo.demo_run.until_drawn": "the store is curated already, which takes a minute",
+    "tasks.arena.words._HERE": _MACHINE,
+    "tasks.dedup.near_images._on_device": _MACHINE,
+    "tasks.providers.PROVIDERS": _MACHINE,
+    "tasks.providers.embedded.texts._pipeline": _MACHINE,
+    "tasks.providers.embedded.texts.entry_points": _MACHINE,
+    "tasks.providers.embedded_figures.FIGURES": _MACHINE,
+    "tasks.runtime.parallel.cards": _MACHINE,
+    "api.bytes_max": _WIRE,
+    "api.requests_max": _WIRE,
+    "model._pipeline": _WIRE,
+    "tasks.dedup.hamming.cheapest_bands": _SIZE,
+    "tasks.bench.contamination.prompt_index.INDEXED_BYTES": _SIZE,
+    "tasks.dedup.near_images.*": _SIZE,
+    "tasks.dedup.near_prompts.GROUP_MAX": _SIZE,
+    "flows.running.costs.TRIED": _SIZE,
+    "{module}.DECIDED_MIN": _SIZE,
+    "{module}.DOCUMENTS_AT_ONCE": _SIZE,
+    "tasks.ingest.assemble.CONVERSATIONS_A_PART": _SIZE,
+    "tasks.ingest.assemble.SIGHTINGS_AT_ONCE": _SIZE,
+    "tasks.ingest.database.ROWS_LISTED_AT_ONCE": _SIZE,
+    "tasks.ingest.log_files.*": _SIZE,
+    "tasks.ingest.log_files.LINE_BYTES_MAX": _SIZE,
+    "tasks.ingest.log_files.READ_BYTES": _SIZE,
+    "tasks.ingest.read_logs.LINE_BYTES_MAX": _SIZE,
+    "tasks.ingest.read_new.BATCHES_ALONE": _SIZE,
+    "tasks.ingest.read_new.LINES_BYTES": _SIZE,
+    "module.LINES_BYTES": _SIZE,
+    "module.LOG_PART_BYTES": _SIZE,
+    "tasks.ingest.take_in.FILES_A_SHARD": _SIZE,
+    "tasks.ingest.take_in.PIXELS_AT_ONCE": _SIZE,
+    "tasks.leaderboard.agreement.SAMPLES": _SIZE,
+    "tasks.release.diff._BATCH_ROWS": _SIZE,
+    "tasks.release.gather.MEAN_ROW_BYTES": _SIZE,
+    "tasks.release.shards.FEW": _SIZE,
+    "tasks.release.shards.ROW_GROUP_BYTES": _SIZE,
+    "tasks.release.shards.SHARD_BYTES": _SIZE,
+    "tasks.release.shards.SHARD_ROWS_MAX": _SIZE,
+    "tasks.release.verify.ROWS_ALONE": _SIZE,
+    "tasks.report.content.POINTS_MAX": _SIZE,
+    "tasks.review.alarms.CONTEXT_CHARACTERS": _SIZE,
+    "tasks.runtime.json_rows.TABLE_BYTES_MAX": _SIZE,
+    "tasks.runtime.json_rows._READ_BYTES": _SIZE,
+    "tasks.signals.run.IMAGES_A_PART": _SIZE,
+    "tasks.signals.run.TEXTS_A_PART": _SIZE,
+    "tasks.storage.parts.PART_BYTES": _SIZE,
+    "tasks.storage.queries.signals.VECTORS_A_BLOCK": _SIZE,
+    "tasks.topics.cluster.REFERENCE_MAX": _SIZE,
+    "tasks.topics.cluster.VOTERS": _SIZE,
+    "tasks.topics.engines.COSINES_A_THREAD": _SIZE,
+    "tasks.topics.fit.DOCUMENTS_AT_ONCE": _SIZE,
+    "tasks.storage.tables.Store.batches": _COUNTED,
+    "tasks.storage.tables.Store.read": _COUNTED,
+    "tasks.storage.tables.Store.read_slices": _COUNTED,
+    "schemas.tags.Categories": _LATER,
+    "tasks.prompts.text_of_prompt": _LATER,
+    "tasks.storage.migrate.STEPS": _LATER,
+    "tasks.ingest.known_images.PDQ_DISTANCE": _BROKEN,
+    "tasks.providers.embedded.known_tags.WordsAndLayout": "an answer of each kind for every tag",
+    "tasks.providers.embedded.known_tags.tag_answers": "figures of tags as they would be after another measurement",
+    "source.image": "a takedown in the midst of one call, which has no step on the disk",
+    "tasks.ingest.database.database_days": "the database ends in the midst of one day",
+    "tasks.storage.tables.Store.purge": "another run takes a bucket over in the midst of a migration",
+}
+"""Names of this repository, or of what a test made of it, that tests replace, with the reason. No name joins them."""
+PATCHES = 89
+"""How often tests replace one of them. The number only falls."""
+OTHERS = {"datasets", "ray", "openai", "uvicorn"}
+"""Packages of others that a test imports only where they are installed, so that their names are bound in it."""
+
 
 @cache
 def _modules() -> dict[str, ast.Module]:
@@ -67,6 +153,47 @@ def _commands(app: typer.Typer) -> Iterator[str]:
     yield from (command.callback.__name__ for command in app.registered_commands if command.callback)
     for group in app.registered_groups:
         yield from _commands(group.typer_instance)
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Name in a module -> what it was imported as."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            tops = [alias.name if alias.asname else alias.name.partition(".")[0] for alias in node.names]
+            names |= {alias.asname or top: top for alias, top in zip(node.names, tops, strict=True)}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _patched(tree: ast.Module) -> Iterator[str]:
+    """Targets of `setattr` and `mock.patch` in a test module that are ours, or objects of the test, made of ours.
+
+    A star stands for an attribute that is no literal.
+    """
+    names = _imported(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        called, target = ast.unparse(node.func), node.args[0]
+        if called.endswith(".setattr") and not isinstance(target, ast.Constant | ast.JoinedStr):
+            root, _, rest = ast.unparse(target).partition(".")
+            attribute = str(node.args[1].value) if isinstance(node.args[1], ast.Constant) else "*"
+            top = names.get(root, "tests").partition(".")[0]
+            if top in (*FOLDERS, "tests") and root not in OTHERS:
+                yield ".".join(part for part in (names.get(root, root), rest, attribute) if part)
+        elif called.endswith((".setattr", "mock.patch")) or names.get(called) == "unittest.mock.patch":
+            name = ast.unparse(target).removeprefix("f").strip("'\"")
+            if name.partition(".")[0] in (*FOLDERS, "{module}"):
+                yield name
+
+
+def test_nothing_that_is_tested_is_patched_without_a_reason():
+    trees = [ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))]
+    targets = Counter(target for tree in trees for target in _patched(tree))
+    assert set(targets) == set(PATCHED)
+    assert targets.total() <= PATCHES
 
 
 def test_a_docstring_begins_with_its_noun_or_verb():

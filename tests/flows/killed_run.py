@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.settings import Settings
+from tests.disk_steps import step_of
 
 _NAMES_THAT_DIFFER = re.compile(r"[0-9a-f]{20}(-\d+-\d+)?|\.\d+\.tmp|\d{8}T\d{6}Z")
 """Names of parts with their sizes, process numbers and times."""
-_CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "os.rmdir": "rmdir"}
 _PRELOAD = [
     "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "schemas.run", "schemas.upkeep",
     "schemas.asked_model", "tasks.prompts", "prefect", "prefect.flow_engine",
@@ -54,12 +54,11 @@ class _Watch:
         self._counts: Counter[Change] = Counter()
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" and event not in _CHANGES:
+        step = step_of(event, arguments)
+        if step is None or step.kind == "read" or not step.path.startswith(self._store):
             return
-        path = _path(arguments[1] if event == "os.rename" else arguments[0])
-        if not path.startswith(self._store) or (event == "open" and not _writes(arguments)):
-            return
-        change = Change(_CHANGES.get(event, "write"), _NAMES_THAT_DIFFER.sub("*", path.removeprefix(self._store)))
+        path = step.path
+        change = Change(step.kind, _NAMES_THAT_DIFFER.sub("*", path.removeprefix(self._store)))
         self._counts[change] += 1
         if self._seen is not None:
             os.write(self._seen, f"{change.kind} {change.place}\n".encode())
@@ -72,15 +71,6 @@ class _Watch:
         if torn and Path(path).parent.is_dir():
             Path(path).write_bytes(b"PAR1 half a file")
         os.killpg(0, signal.SIGKILL)
-
-
-def _path(argument: Any) -> str:
-    return os.fsdecode(argument) if isinstance(argument, str | bytes | os.PathLike) else ""
-
-
-def _writes(arguments: tuple[Any, ...]) -> bool:
-    mode, flags = arguments[1], arguments[2] or 0
-    return bool(flags & (os.O_WRONLY | os.O_RDWR)) if mode is None else any(letter in mode for letter in "wax+")
 
 
 @contextmanager

@@ -28,10 +28,9 @@ def logs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def impatient(monkeypatch, short_waits):
     """Retries wait almost no time."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setattr(Service, "first_seconds", 0.001)
 
 
 def _reasons(store: Store) -> pl.Series:

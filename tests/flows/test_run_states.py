@@ -23,6 +23,7 @@ from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at
+from tests.disk_steps import ends_at
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -79,15 +80,12 @@ def test_a_publication_without_a_token_is_the_name_and_the_line_of_the_state(tmp
     assert (run.state_name, run.state.message) == ("Bad input", str(refused.value))
 
 
-def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path, monkeypatch):
+def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path):
     from flows import curate as whole
 
-    def broken(settings: Settings) -> list:
-        raise OSError("a cable")
-
     generate_arena(tmp_path, conversations=3, battles=1, seed=9, images_max=2, problems=False)
-    monkeypatch.setattr(whole, "screen", broken)
-    with pytest.raises(OSError, match="a cable"):
+    language = str(tmp_path / "store" / "tables" / "signals" / "language")
+    with ends_at("write", language, error=OSError("a cable")), pytest.raises(OSError, match="a cable"):
         whole.curate(Settings(logs=str(tmp_path / "logs"), store=str(tmp_path / "store"), workers=1))
     (record,) = (tmp_path / "store" / "runs").iterdir()
     kept = json.loads(record.read_text())

@@ -236,11 +236,11 @@ def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curat
     assert "test-key" not in out + err
 
 
-def test_a_deployed_night_measures_nothing_when_a_service_refuses_and_does_when_one_is_down(openai_server, monkeypatch):
+def test_a_deployed_night_measures_nothing_when_a_service_refuses_and_does_when_one_is_down(
+    openai_server, monkeypatch, short_waits
+):
     from flows.running.night import services_answer
-    from tasks.providers.production.calls import Service
 
-    monkeypatch.setattr(Service, "first_seconds", 0.001)
     night = Settings(store="s", providers={"moderation": "openai", "nsfw": "embedded"})
     assert list(services_answer(night)) == [], "not for a command, where somebody waits"
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "1")

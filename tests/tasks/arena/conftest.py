@@ -30,7 +30,15 @@ def build(tmp_path, admission):
     """A function that makes an arena of models by name."""
 
     def built(
-        models=None, *, connect=None, admission=admission, vision=(), open_models=(), messages_a_minute=1000, **settings
+        models=None,
+        *,
+        connect=None,
+        admission=admission,
+        vision=(),
+        open_models=(),
+        messages_a_minute=1000,
+        proxies=0,
+        **settings,
     ) -> Built:
         models = models or {"good-model": Scripted(), "second-model": Scripted(("Bye.",))}
         rows = [
@@ -38,7 +46,7 @@ def build(tmp_path, admission):
             for name in models
         ]
         folder = LogFolder(tmp_path / "logs")
-        visitors = Visitors(KEY, messages_a_minute=messages_a_minute)
+        visitors = Visitors(KEY, messages_a_minute=messages_a_minute, proxies=proxies)
         arena = Arena(
             rows,
             connect or (lambda row: models[row.name]),

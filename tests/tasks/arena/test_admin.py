@@ -1,6 +1,7 @@
 """The operators' page: its changes hold at once and after a kill, are audited, and nothing is said without a token."""
 
 import asyncio
+import json
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from schemas.items.conversation import RecordType
 from schemas.run import Prices
 from tasks.arena.admin.figures import ArenaFigures
 from tasks.arena.admin.pages import admin_app, admin_token
-from tasks.arena.admin.steering import Steering
+from tasks.arena.admin.steering import APPEALS_MAX, Steering
 from tasks.arena.conversations import Mode
 from tasks.arena.entrance import Refused
 from tasks.arena.settings import ArenaSettings
@@ -90,13 +91,21 @@ def test_pause_weight_and_budget_hold_at_once_in_every_process_and_are_audited(b
     assert audited(built.folder) == ["paused cat", "weight 0 for ant", "budget of $0.00 a day"]
 
 
-def test_a_file_that_cannot_be_read_stops_the_start_and_keeps_a_running_arena_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.arena.admin.steering.APPEALS_MAX", 2)
+def test_the_oldest_words_of_refused_visitors_make_room_for_new_ones(tmp_path):
+    steering, file = Steering(tmp_path), tmp_path / "admin.json"
+    steering.appeal("nsfw", "words 0")
+    state = json.loads(file.read_text())
+    (first,) = state["appeals"]
+    earlier = [first | {"number": number} for number in range(1, APPEALS_MAX + 1)]
+    file.write_text(json.dumps(state | {"appeals": earlier, "appeals_so_far": APPEALS_MAX}))
+    steering.appeal("nsfw", "the last words")
+    numbers = [each.number for each in steering.now().appeals]
+    assert numbers == [*range(2, APPEALS_MAX + 2)] and steering.now().appeals[-1].words == "the last words"
+
+
+def test_a_file_that_cannot_be_read_stops_the_start_and_keeps_a_running_arena_as_it_is(tmp_path):
     steering, file = Steering(tmp_path), tmp_path / "admin.json"
     steering.pause("ant", True)
-    for number in range(3):
-        steering.appeal("nsfw", f"words {number}")
-    assert [(each.number, each.words) for each in steering.now().appeals] == [(2, "words 1"), (3, "words 2")]
     assert file.stat().st_mode & 0o077 == 0
     file.write_text("{half")
     assert steering.now().paused == ["ant"]

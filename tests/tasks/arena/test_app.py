@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,15 +12,14 @@ from schemas.items.conversation import RecordType
 from tasks.arena.app import COOKIE, make_app
 from tasks.arena.entrance import Refused
 from tasks.arena.settings import ArenaSettings
-from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Uploads
+from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, WAITING_BYTES_MAX, Uploads
 from tests.built_arena import VISIT, image_file
 
 LEFT = RecordType.LEFT_VOTE
 
 
-def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(build, admission, monkeypatch):
-    built = build()
-    monkeypatch.setattr(built.arena.visitors, "_proxies", 1)
+def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(build, admission):
+    built = build(proxies=1)
     at_once, most, lock = [0], [0], threading.Lock()
     photo = image_file()
 
@@ -54,15 +54,19 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
     asyncio.run(visits())
 
 
-def test_one_visitors_uploads_push_out_none_of_others_and_memory_has_an_end(admission, monkeypatch):
+def test_uploads_of_one_visitor_push_out_none_of_others(admission):
     uploads, picture = Uploads(admission), admission.picture(image_file())
     mine = uploads.take(image_file(), "me", "here")
     theirs = [uploads.keep(picture, "other", "there") for _ in range(100)]
     assert len(uploads.collect([mine], "me")) == 1
     assert sum(uploads.content(name, "other") is not None for name in theirs) == 40
-    monkeypatch.setattr("tasks.arena.uploads.WAITING_BYTES_MAX", 3 * len(picture.png))
-    last = uploads.take(image_file(), "me", "here")
-    assert uploads.content(mine, "me") is None and uploads.content(last, "me") == picture.png
+
+
+def test_the_oldest_upload_makes_room_when_memory_has_none(admission):
+    uploads, picture = Uploads(admission), admission.picture(image_file())
+    large = replace(picture, png=bytes(WAITING_BYTES_MAX // 3))
+    first, *_, last = (uploads.keep(large, f"owner {number}", f"place {number}") for number in range(4))
+    assert uploads.content(first, "owner 0") is None and uploads.content(last, "owner 3") == large.png
 
 
 def test_a_conversation_that_nobody_uses_leaves_memory_and_comes_back_from_the_log(build, admission):

@@ -5,6 +5,8 @@ import socket
 
 import pytest
 
+from tests.cut_off import room_for
+
 GOOD = [{"name": name, "base_url": "http://127.0.0.1:1/v1"} for name in "ab"]
 LATER = "vision-tmp-2999-01-01-conv.json"
 
@@ -13,7 +15,6 @@ LATER = "vision-tmp-2999-01-01-conv.json"
 def arena(curate, tmp_path, monkeypatch):
     """A function that starts an arena of a models file."""
     monkeypatch.delenv("LAB_KEY", raising=False)
-    monkeypatch.setattr("tasks.runtime.serving.serve_on", lambda *_, **__: pytest.fail("it was served"))
 
     def started(*options, models=GOOD, logs=tmp_path / "logs"):
         file = tmp_path / "models.yaml"
@@ -60,17 +61,16 @@ def test_a_port_that_is_taken(arena, monkeypatch):
         assert "ARENA_ADMIN_TOKEN has 5 characters" in arena()
 
 
-def test_a_folder_that_cannot_hold_logs(arena, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_hold_logs(arena, tmp_path):
     assert "needs --logs DIR" in arena(logs=None)
     (tmp_path / "file").write_text("mine")
     assert "cannot be written" in arena(logs=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
-    monkeypatch.setattr("tasks.arena.logs.write_whole", _full)
-    assert "cannot be written (No space left on device)" in arena()
 
 
-def _full(*_):
-    raise OSError(28, "No space left on device")
+def test_a_disk_without_room_for_logs(arena):
+    with room_for(1024):
+        assert "cannot be written (File too large)" in arena()
 
 
 def test_a_clock_that_is_behind_the_logs(arena, tmp_path):

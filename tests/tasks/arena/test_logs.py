@@ -26,6 +26,7 @@ from tasks.storage.queries.texts import ConversationForm, Texts, all_texts
 from tasks.takedown.going import going
 from tests.builders import facts_frame
 from tests.built_arena import VISIT, Scripted
+from tests.cut_off import room_for
 from tests.tasks.ingest.logs import ingested
 
 NOW = datetime(2026, 5, 4, 23, 59, 59, tzinfo=UTC)
@@ -89,14 +90,11 @@ def test_visitors_who_use_an_image_first_at_the_same_time_both_have_it(tmp_path)
     assert {file.stat().st_size for file in (tmp_path / "serve_images").iterdir()} == {50_000}
 
 
-def test_a_write_that_fails_leaves_no_piece_of_a_line(tmp_path, monkeypatch):
+def test_a_write_that_fails_leaves_no_piece_of_a_line(tmp_path):
     logs = LogFolder(tmp_path)
     logs.append({"first": 1}, NOW)
-    real = os.write
-    monkeypatch.setattr("tasks.arena.logs.os.write", lambda opened, line: real(opened, line[:5]))
-    with pytest.raises(LogsUnwritable):
+    with room_for(len(b'{"first":1}\n') + 5), pytest.raises(LogsUnwritable):
         logs.append({"second": 2}, NOW)
-    monkeypatch.undo()
     assert not logs.writable and (tmp_path / FILE).read_bytes() == b'{"first":1}\n'
 
 

@@ -1,7 +1,7 @@
 """Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
 
 import asyncio
-import threading
+import fcntl
 from datetime import UTC, datetime
 
 import pytest
@@ -16,6 +16,7 @@ from tasks.arena.words import page_words
 from tasks.storage.keyed_ids import Pseudonyms
 from tasks.takedown.steps import apply_requests
 from tests.built_arena import KEY, VISIT, Scripted, image_file
+from tests.cut_off import room_for
 from tests.tasks.ingest.logs import ingested
 
 LEFT = RecordType.LEFT_VOTE
@@ -69,20 +70,16 @@ def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission,
     assert not store.parts("rejects") or store.read("rejects").is_empty()
 
 
-def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build, monkeypatch):
+def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build):
+    """Another process holds the lock of the log file meanwhile."""
     built = build()
-    go, append = threading.Event(), built.arena.logs.append
-
-    def slow(record, *given, **options):
-        if record["type"] == "leftvote":
-            go.wait()
-        append(record, *given, **options)
-
-    monkeypatch.setattr(built.arena.logs, "append", slow)
 
     async def battle():
         conversation = await built.say()
         await built.finished(conversation)
+        (file,) = built.folder.glob("*.json")
+        log = file.open("rb")
+        fcntl.flock(log, fcntl.LOCK_EX)
         voting = asyncio.create_task(built.arena.vote(conversation, LEFT, VISIT))
         await asyncio.sleep(0.01)
         for other in (built.arena.regenerate(conversation, VISIT), built.say("More?", conversation=conversation)):
@@ -91,7 +88,7 @@ def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_c
         voting.cancel()
         await asyncio.sleep(0.01)
         assert not await built.arena.vote(conversation, RecordType.TIE_VOTE, VISIT)
-        go.set()
+        log.close()
         while conversation.voting:
             await asyncio.sleep(0.01)
         assert conversation.revealed and not await built.arena.vote(conversation, RecordType.TIE_VOTE, VISIT)
@@ -338,20 +335,15 @@ def test_a_known_image_ends_the_conversation_and_its_lines_are_flagged(build, vi
     assert not built.seen() and not any(model.asked for model in built.models.values())
 
 
-def test_an_arena_that_cannot_write_takes_nothing_says_so_and_recovers(build, monkeypatch):
+def test_an_arena_that_cannot_write_takes_nothing_until_it_can(build):
     built = build()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
 
     async def outage():
         conversation = await built.say()
         await built.finished(conversation)
-        with monkeypatch.context() as patched:
-            patched.setattr("tasks.arena.logs.os.write", full)
+        with room_for(0):
             with pytest.raises(Refused, match="cannot write"):
                 await built.arena.vote(conversation, LEFT, VISIT)
-            patched.setattr("tasks.arena.logs.os.fsync", full)
             with pytest.raises(Refused) as refused:
                 await built.say()
             assert str(refused.value) == page_words()["full"] and built.arena.health()["status"] == "unwell"

@@ -130,13 +130,12 @@ def test_the_whole_pool_is_at_no_distance_one_topic_is_far_and_an_empty_draw_has
     assert _by_name(*_pool([5]), np.array([], np.int64)) == {}
 
 
-def test_of_a_large_pool_only_some_vectors_are_read(monkeypatch):
-    monkeypatch.setattr(pool, "POOL_MAX", 50)
-    topics, vectors = _pool([600, 400])
+def test_of_a_large_pool_only_some_vectors_are_read():
+    topics, vectors = _pool([6000, 4000])
     asked = []
-    found = measures(topics, lambda rows: asked.append(rows) or vectors[rows], np.array([3, 700]), seed=0)
-    assert len(asked) == 1 and 100 < len(asked[0]) <= 2 + 50 + 2 * pool.RANDOM_SAMPLES
-    assert {row.pool for row in found} == {1000}
+    found = measures(topics, lambda rows: asked.append(rows) or vectors[rows], np.array([3, 7000]), seed=0)
+    assert len(asked) == 1 and pool.POOL_MAX < len(asked[0]) <= 2 + pool.POOL_MAX + 2 * pool.RANDOM_SAMPLES
+    assert {row.pool for row in found} == {10_000}
 
 
 def test_energy_distance_is_that_of_its_definition():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -116,7 +117,7 @@ def test_an_install_that_cannot_be_written_still_works(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(hamming.numba, "njit", njit)
+    monkeypatch.setattr(numba, "njit", njit)
     assert hamming.compiled(len)([1, 2]) == 2
 
 

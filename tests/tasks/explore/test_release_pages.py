@@ -19,6 +19,7 @@ from tasks.explore.topic_map import MATCHED, compared_topics
 from tasks.release.registered import FRAGILITY, VOTE_CHECKS, write_table
 from tasks.shown import Comparison, item_key
 from tasks.storage.tables import frame_of
+from tests.disk_steps import full_at
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of
 from tests.tampered_release import CHAT, rewrite
@@ -190,17 +191,24 @@ def test_the_same_release_gives_the_same_pages_and_a_sample_says_that_it_is_one(
     assert len(list((tmp_path / "site" / "items").iterdir())) == 4
 
 
-def test_an_export_replaces_nothing_and_leaves_nothing_half_done(of_release, of_store, tmp_path, monkeypatch):
+def test_an_export_replaces_nothing(of_release, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     with pytest.raises(BadInput, match="not an empty folder; name a new one"):
         export_pages(of_release, tmp_path / "full", 10, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+
+
+def test_pages_of_a_store_are_not_exported(of_store, tmp_path):
     with pytest.raises(BadInput, match="a store is private; export a release of it"):
         export_pages(of_store, tmp_path / "store", 10, None)
-    monkeypatch.setattr(OfRelease, "boards", lambda self: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_export_that_finds_no_room_leaves_nothing_half_done(of_release, tmp_path):
+    with full_at(rf"^{tmp_path}/.*/index.html"), pytest.raises(OSError, match="No space left"):
         export_pages(of_release, tmp_path / "broken", 10, None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+    assert [*tmp_path.iterdir()] == []
 
 
 def _placed(*rows: tuple[str, str, int]) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """A benchmark made on demand: asked for once, the same in every run and after a kill, its keys even."""
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,6 @@ from schemas.benches.generated_results import Solved, WrittenAspect, WrittenQues
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
-from tasks.generated_bench import making
 from tasks.generated_bench.alignment import failed_elements
 from tasks.generated_bench.aspects import fitting, levels, load_capability, write_aspects
 from tasks.generated_bench.bench_state import read_bench
@@ -136,16 +136,18 @@ def test_a_question_asks_for_what_its_level_says_and_the_image_shows(made):
         assert question_problem(reply, elements) == ""
 
 
-def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(tmp_path, monkeypatch):
-    settings = settings_for(tmp_path / "store", general=1, fine=1, per_aspect=1, levels=["easy"])
+def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(tmp_path):
+    worded = load_capability("spatial").model_dump(mode="json")
+    (tmp_path / "spatial.yaml").write_text(json.dumps(worded))  # JSON is YAML
+    sizes = {"general": 1, "fine": 1, "per_aspect": 1, "levels": ["easy"], "capability": str(tmp_path / "spatial.yaml")}
+    settings = settings_for(tmp_path / "store", **sizes)
     write_texts.fn(settings, Providers())
-    shipped = making.load_capability("spatial")
-    monkeypatch.setattr(making, "load_capability", lambda _: shipped.model_copy(update={"goal": "Another goal here."}))
+    (tmp_path / "spatial.yaml").write_text(json.dumps(worded | {"goal": "Another goal here."}))
     before = read_bench(Store(settings.store), NAME).bench
     write_texts.fn(settings, Providers())
     assert read_bench(Store(settings.store), NAME).bench == before
     with pytest.raises(BadInput, match="was begun with other per aspect"):
-        write_texts.fn(settings_for(tmp_path / "store", general=1, fine=1, per_aspect=2, levels=["easy"]), Providers())
+        write_texts.fn(settings_for(tmp_path / "store", **sizes | {"per_aspect": 2}), Providers())
 
 
 def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):

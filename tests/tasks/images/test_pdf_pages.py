@@ -2,14 +2,15 @@
 
 import io
 import threading
+import time
+from itertools import count
 
 import numpy as np
 import PIL.Image
 import pytest
 
 from schemas.items.reject import RejectReason
-from tasks.images import pdf_pages
-from tasks.images.decode import ImageRejected
+from tasks.images.decode import FILE_BYTES_MAX, ImageRejected
 from tasks.images.pdf_pages import PAGES_MAX, SIDE_PIXELS_MAX, PdfRejected, open_page, page_count
 from tests.pdf_documents import COLOURS, encrypted, page_with, pdf, slow
 
@@ -57,14 +58,13 @@ def test_as_many_pages_as_the_limit_are_drawn():
     assert page_count(pdf(PAGES_MAX)) == PAGES_MAX
 
 
-def test_too_many_bytes_are_not_opened(monkeypatch):
-    monkeypatch.setattr(pdf_pages, "FILE_BYTES_MAX", 100)
+def test_too_many_bytes_are_not_opened():
     with pytest.raises(PdfRejected, match="large_pdf"):
-        page_count(pdf(2) + b"\n")
+        page_count(pdf(2) + bytes(FILE_BYTES_MAX))
 
 
 def test_a_page_that_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(pdf_pages, "_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(time, "thread_time", count(0, 31).__next__)  # half a minute passes between two looks
     with pytest.raises(ImageRejected) as told:
         open_page(slow(), 0)
     assert told.value.reason is RejectReason.IMAGE_TOO_LARGE

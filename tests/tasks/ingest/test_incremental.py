@@ -14,6 +14,7 @@ from tasks.ingest import assemble, read_logs, read_new
 from tasks.ingest.log_files import source_files
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
+from tests.disk_steps import Killed, ends_at
 from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, rejected, state, vote, write
 
 TABLES = ("conversations", "battles", "rejects")
@@ -139,23 +140,15 @@ def test_reading_bit_by_bit_ends_where_reading_at_once_does(tmp_path_factory, cu
     assert set(more["kind"]) <= {"image"} and set(more["key"]) <= set(whole.read(HELD_BACK)["key"])
 
 
-@pytest.mark.parametrize("step", ["write_part", "list_parts", "replace"])
-@pytest.mark.parametrize("survived", range(4))
-def test_a_run_that_was_killed_anywhere_leaves_no_line_twice(tmp_path, monkeypatch, step, survived):
+@pytest.mark.parametrize("step", [("write", r"\.parquet"), ("write", r"parts\.json"), ("remove", r"\.parquet$")])
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_run_that_was_killed_anywhere_leaves_no_line_twice(tmp_path, step, number):
     logs = tmp_path / "logs"
     write(logs, DAY, *RECORDS[:4])
     ingested(logs, tmp_path / "store")
     write(logs, DAY, *RECORDS)
     write(logs, "2024-06-21-conv.json", chat("z", at=86400), b"{")
-    calls, whole = iter(range(100)), getattr(Store, step)
-
-    def killed(self, *given):
-        if next(calls) >= survived:
-            raise KeyboardInterrupt
-        return whole(self, *given)
-
-    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr(Store, step, killed)
+    with suppress(Killed), ends_at(*step, number=number):
         ingested(logs, tmp_path / "store")
     store, expected = ingested(logs, tmp_path / "store"), ingested(logs, tmp_path / "calm")
     for table in ("sightings", HELD_BACK, *TABLES):

@@ -16,12 +16,11 @@ from schemas.tables import TABLES
 from tasks.drawing.canvas import photographs, view
 from tasks.images.decode import open_image
 from tasks.images.measures import image_hashes, pdq_digits
-from tasks.ingest import known_images
 from tasks.ingest.image_files import logged_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
-from tasks.storage.parts import rows_without
-from tasks.storage.tables import frame_of
+from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame, image_bytes
+from tests.disk_steps import Killed, Step, ends_at, heard
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write
 
 BAD, GOOD = image_name("bad"), image_name("good")
@@ -184,38 +183,24 @@ def test_images_that_came_while_no_list_was_given_are_checked_when_it_is_given_a
     assert ingested(logs, tmp_path / "store", **chosen).read("images").height == 1
 
 
-def test_a_killed_hold_is_finished_by_the_next_run(logs, tmp_path, listing, monkeypatch):
-    from tasks.storage.tables import Store
+def test_a_killed_hold_is_finished_by_the_next_run(logs, tmp_path, listing):
+    def kill_after_the_hold(step: Step) -> None:
+        is_list = step.kind == "write" and "sightings/parts.json" in step.path
+        if is_list and Store(str(tmp_path / "store")).read("quarantine").height:
+            raise Killed
 
-    chosen = listing(LINES["pdq"])
-    listed = Store.list_parts
-
-    def killed(self, table, parts):
-        if table == "sightings" and self.read("quarantine").height:
-            raise KeyboardInterrupt
-        listed(self, table, parts)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "list_parts", killed)
-        with pytest.raises(KeyboardInterrupt):
-            ingested(logs, tmp_path / "store", **chosen)
+    with heard(kill_after_the_hold), pytest.raises(Killed):
+        ingested(logs, tmp_path / "store", **listing(LINES["pdq"]))
     store = ingested(logs, tmp_path / "store")
     assert rejected(store) == {(DAY, 1): "known_hash"} and store.read("rejects").height == 1
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
 
 
-def test_a_killed_purge_is_finished_by_the_next_run(logs, tmp_path, listing, monkeypatch):
+def test_a_killed_purge_is_finished_by_the_next_run(logs, tmp_path, listing):
     store = ingested(logs, tmp_path / "store")
     document = store.read("conversations").filter(conversation_id=conv_id("bad"))["document_id"][0]
     store.append("signals/categories", facts_frame("categories", {document: {}}))
-
-    def killed(store, table, *rest):
-        if table == "signals/categories":
-            raise KeyboardInterrupt
-        return rows_without(store, table, *rest)
-
-    with monkeypatch.context() as kill, pytest.raises(KeyboardInterrupt):
-        kill.setattr(known_images, "rows_without", killed)
+    with ends_at("write", "signals/categories/"), pytest.raises(Killed):
         ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
     ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
     assert document not in cells(store) and OPENED.image_id not in cells(store)

@@ -17,7 +17,6 @@ from tests.http_server import Reply
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.judging.steps import collect_answers
-from tasks.providers.production.calls import Service
 
 PROMPTS = [f"Prompt {n}?" for n in range(PUBLIC)]
 
@@ -94,9 +93,8 @@ def test_a_prompt_that_a_vendor_blocks_is_refused_once_and_not_asked_again(ask, 
     assert ask("a")[1] == []
 
 
-def test_what_a_paused_model_left_is_asked_at_the_end_if_it_answers_again(server, tmp_path, monkeypatch):
+def test_what_a_paused_model_left_is_asked_at_the_end_if_it_answers_again(server, tmp_path, monkeypatch, short_waits):
     monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
-    monkeypatch.setattr(Service, "first_seconds", 0.001)
     store, models = benched(tmp_path, 30), models_file(tmp_path, server.url, "a")
     down = [Reply({"error": "busy"}, 503)] * 15
     for replies, failures, requests in (

@@ -21,27 +21,23 @@ pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 pytest.importorskip("anthropic", reason="production extra")
 from tasks.judging.steps import collect_answers, collect_verdicts, collect_votes
-from tasks.providers.production.calls import Service
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason")
 VENDORS = {"openai": "/openai/v1", "gemini": "", "anthropic": ""}
 KILLED = """
-import sys
+import sys, time
 from schemas.settings import Settings
 from tasks.judging.steps import collect_verdicts
-from tasks.providers.production.calls import Service
 from tests.builders import VERSIONS
-Service.first_seconds, Service.longest_seconds = 0.01, 0.1
+sleep, time.sleep = time.sleep, lambda seconds: sleep(min(seconds, 0.1))
 chosen = {"judge": sys.argv[2], "baseline": "base"}
 collect_verdicts.fn(Settings(store=sys.argv[1], batch=True, evaluate=chosen), VERSIONS)
 """
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(Service, "first_seconds", 0.005)
-    monkeypatch.setattr(Service, "longest_seconds", 0.1)
+def server(short_waits):
     server = BatchServer(lambda rows: b"".join(result(row, f"On {_said(row)[-1]}") for row in rows))
     yield server
     server.may_answer.set()

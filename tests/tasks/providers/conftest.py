@@ -20,15 +20,6 @@ def reply():
     return Reply
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """As many tries as in production, and nearly no waits."""
-    from tasks.providers.production.calls import Service
-
-    monkeypatch.setattr(Service, "first_seconds", 0.01)
-    monkeypatch.setattr(Service, "longest_seconds", 2.0)
-
-
 def encode(image, file_format="PNG"):
     sink = io.BytesIO()
     image.save(sink, file_format)

@@ -47,7 +47,7 @@ def fresh_ledger():
 
 
 @pytest.fixture
-def tagger(vendor, quick):
+def tagger(vendor, short_waits):
     return labels.categories(vendor.model())
 
 
@@ -91,7 +91,7 @@ def test_a_rate_limit_costs_nothing_and_a_lost_answer_is_unconfirmed(vendor, tag
 
 
 def test_vision_bills_every_feature_of_every_image_stops_at_the_budget_and_pays_no_exhausted_quota(
-    vision_server, quick, drawn_image
+    vision_server, short_waits, drawn_image
 ):
     client = VisionClient()
     faces, text = VisionFaces(client), VisionText(client)

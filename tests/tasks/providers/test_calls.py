@@ -36,7 +36,7 @@ def passing(wait_seconds=0.0):
 
 
 @pytest.fixture
-def service(quick):
+def service(short_waits):
     return Service("a service")
 
 
@@ -112,12 +112,13 @@ def test_a_limit_of_the_rate_counts_once_a_call_because_it_fails_many_at_once(se
         assert outcomes == [reason] * 11 + [PAUSED] * 9  # ten, and one that tries alone
 
 
-def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, monkeypatch):
-    monkeypatch.setattr(Service, "attempts", 1)
-    work, begin = Flaky(*[passing()] * 12), start_ledger()
+def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, clock):
+    service.attempts = 1
+    work = Flaky(*[passing()] * 12)
+    start_ledger()
     outcomes = [_outcome(service, work) for _ in range(100)]
     assert outcomes == ["busy"] * 12 + [PAUSED] * 88  # ten, one that tries alone, and the first of every 15 seconds
-    monkeypatch.setattr(begin.health(service.name), "_next_probe_at", 0.0)  # 15 seconds later
+    clock.later(service.asked_every_seconds)
     assert [_outcome(service, work) for _ in range(3)] == ["value"] * 3
 
 
@@ -212,7 +213,7 @@ def test_the_tighter_limit_counts():
 
 
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)
-def test_the_headers_of_an_answer_set_the_pace(vendor, http_server, reply, quick):
+def test_the_headers_of_an_answer_set_the_pace(vendor, http_server, reply, short_waits):
     http_server.answer(reply(vendor.completed('{"name": "a"}'), 200, headers(10, 0, "1s")))
     model, begin = openai_model(), time.monotonic()
     for _ in range(5):

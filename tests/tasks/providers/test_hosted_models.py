@@ -15,7 +15,6 @@ from tasks.storage.tables import Store
 from tests.tasks.providers.conftest import _gemini, _openai, anthropic_vendor
 
 pytest.importorskip("tenacity", reason="production extra")
-from tasks.providers.production.calls import Service
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 
@@ -92,7 +91,7 @@ def test_states_are_told_apart_and_a_text_that_runs_away_or_is_half_a_letter_can
     assert found.text == "half \ufffd a face"
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize(
     "passing",
     [
@@ -110,7 +109,7 @@ def test_what_passes_is_asked_again(vendor, asked, http_server, reply, passing):
     assert len(http_server.requests) == 3
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize(
     ("lasting", "reason", "calls"),
     [
@@ -137,20 +136,24 @@ def test_a_body_that_is_no_answer_is_a_failure(asked, reply, body, content_type)
     assert asked(reply(body, 200, {"content-type": content_type})) == Failed("malformed_answer")
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("short_waits")
 def test_a_wait_is_as_long_as_the_server_asks(vendor, asked, reply):
     begin = time.monotonic()
     asked(reply({"error": {"message": "slow"}}, 429, {"retry-after": "1"}), reply(vendor.completed("Yes.")))
     assert time.monotonic() - begin >= 1.0
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_silent_server_is_left_and_asked_again(vendor, asked, reply, monkeypatch):
+@pytest.mark.usefixtures("short_waits")
+def test_a_silent_server_is_left_to_be_asked_again(vendor, asked, reply, monkeypatch):
     monkeypatch.setenv("CURATE_TIMEOUT_SECONDS", "0.5")
     begin = time.monotonic()
     assert asked(reply(vendor.completed("No."), silent_seconds=30), reply(vendor.completed("Yes."))).text == "Yes."
     assert 0.5 <= time.monotonic() - begin < 25
-    monkeypatch.setattr(Service, "attempts", 1)
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_server_that_stays_silent_is_a_failure(vendor, asked, reply, monkeypatch):
+    monkeypatch.setenv("CURATE_TIMEOUT_SECONDS", "0.2")
     assert asked(reply(vendor.completed("No."), silent_seconds=30)) == Failed("timed_out")
 
 
@@ -175,7 +178,7 @@ def test_used_up_quota_is_not_waited_for(asked, reply, http_server):
     assert len(http_server.requests) == 1
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize("vendor", ["gemini"], indirect=True)
 def test_wait_that_google_puts_into_the_body_is_kept(vendor, asked, reply):
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.1s"}

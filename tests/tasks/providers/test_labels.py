@@ -26,7 +26,7 @@ LABELS = dict.fromkeys(Categories.model_fields, False)
 
 
 @pytest.fixture
-def ask(vendor, http_server, quick, reply):
+def ask(vendor, http_server, short_waits, reply):
     def ask(make, documents, answer):
         http_server.answer(reply(vendor.completed(json.dumps(answer))))
         return make(vendor.model()).tag(documents)
@@ -63,7 +63,7 @@ def test_an_answer_off_the_schema_is_a_failure_and_neither_a_yes_nor_a_no(ask, d
     assert ask(make, [document()], said) == [Failed("malformed_answer")]
 
 
-def test_documents_are_answered_in_order(vendor, http_server, quick, reply, document):
+def test_documents_are_answered_in_order(vendor, http_server, short_waits, reply, document):
     http_server.answer(
         reply(lambda request: vendor.completed(json.dumps(LABELS | {"ocr": "odd" in vendor.asked(request)})))
     )
@@ -72,7 +72,7 @@ def test_documents_are_answered_in_order(vendor, http_server, quick, reply, docu
     assert [tag.ocr for tag in tags] == [bool(number % 2) for number in range(21)]
 
 
-def test_one_failed_document_does_not_fail_its_neighbours(vendor, http_server, quick, reply, document):
+def test_one_failed_document_does_not_fail_its_neighbours(vendor, http_server, short_waits, reply, document):
     http_server.answer(
         reply(
             lambda request: vendor.refused if "bad" in vendor.asked(request) else vendor.completed(json.dumps(LABELS))
@@ -173,7 +173,7 @@ FROM_IMAGES = [tag for tag in TAGS if sees(tag) is Sees.IMAGES]
 
 
 @pytest.fixture
-def each_tag(vendor, http_server, quick, reply):
+def each_tag(vendor, http_server, short_waits, reply):
     """Tags documents; `answer` maps the tag that is asked for to the label, or to a whole body."""
 
     def tag(documents, answer):
@@ -218,7 +218,7 @@ TOPIC = TopicEvidence(("chart", "axis", "trend"), ("What does this chart show?",
 
 
 @pytest.fixture
-def name(vendor, http_server, quick, reply):
+def name(vendor, http_server, short_waits, reply):
     def name(answer, topic=TOPIC):
         http_server.answer(reply(vendor.completed(json.dumps({"name": answer}))))
         return labels.TopicNames(vendor.model()).name_topics([topic])
@@ -254,7 +254,7 @@ def test_evidence_is_fenced_one_request_a_line_and_only_its_gist_is_sent(name, v
     assert len(vendor.asked(http_server.requests[-1])) < 5_000
 
 
-def test_refusal_leaves_a_topic_without_a_name(vendor, http_server, quick, reply):
+def test_refusal_leaves_a_topic_without_a_name(vendor, http_server, short_waits, reply):
     http_server.answer(reply(vendor.refused))
     assert labels.TopicNames(vendor.model()).name_topics([TOPIC, TOPIC]) == [Failed("refused")] * 2
 
@@ -292,7 +292,7 @@ NAMES = list(Harms.model_fields)
 
 
 @pytest.fixture
-def moderate(vendor, http_server, quick, reply):
+def moderate(vendor, http_server, short_waits, reply):
     """Moderate at a server that finds violence where a text says `bad`."""
 
     def said(request):

@@ -31,7 +31,7 @@ def judged(request):
 
 
 @pytest.fixture
-def moderate(openai_server, quick):
+def moderate(openai_server, short_waits):
     def moderate(texts, *replies):
         openai_server.answer(*replies)
         return OpenAiModeration().moderate(texts)
@@ -142,7 +142,7 @@ def test_the_version_names_the_model_and_a_missing_key_is_named(moderate, monkey
 
 
 @pytest.fixture
-def moderate_images(openai_server, quick):
+def moderate_images(openai_server, short_waits):
     def moderate_images(images, *replies):
         openai_server.answer(*replies)
         return OpenAiImageModeration().moderate_images(images)

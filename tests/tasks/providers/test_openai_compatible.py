@@ -16,7 +16,7 @@ REFUSAL = {"error": {"message": "response_format.type 'json_schema' is not suppo
 
 
 @pytest.fixture
-def asks(vendor, http_server, quick, reply):
+def asks(vendor, http_server, short_waits, reply):
     """Ask three times a server that knows these forms: the answers, and the form of every request."""
 
     def asks(*knows, status=400):

@@ -9,7 +9,6 @@ from schemas.benches.generated import Capability, GeneratedAspect
 from tasks.generated_bench.aspects import levels
 from tasks.providers import Providers
 from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
-from tasks.providers.production.calls import Service
 from tasks.runtime.budget import ledger, start_ledger
 from tests.asked_bench import completed
 from tests.builders import image_bytes
@@ -36,14 +35,13 @@ def gemini_image(finish="STOP", parts=None):
 
 
 @pytest.fixture(params=["openai", "gemini"])
-def vendor(request, monkeypatch, http_server, tmp_path):
+def vendor(request, monkeypatch, http_server, short_waits, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
     monkeypatch.setenv("CURATE_GEMINI_BASE_URL", http_server.url)
     monkeypatch.setenv("CURATE_OPENAI_IMAGE_MODEL", "m")
     monkeypatch.setenv("CURATE_GEMINI_IMAGE_MODEL", "m")
-    monkeypatch.setattr(Service, "first_seconds", 0.01)
     (tmp_path / "prices.yaml").write_text(
         "units:\n  openai-m: {usd_per_thousand: 40}\n  google-m: {usd_per_thousand: 40}\n"
     )

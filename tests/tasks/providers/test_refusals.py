@@ -109,7 +109,7 @@ def test_an_answer_that_only_tells_of_laws_or_values_is_no_refusal(language):
 
 
 @pytest.fixture
-def model_refuses(vendor, http_server, quick, reply):
+def model_refuses(vendor, http_server, short_waits, reply):
     """Ask a server that says who refuses by the first word of the answer."""
     pytest.importorskip("tenacity", reason="production extra")
     from tasks.providers.production.screening import ModelRefusals

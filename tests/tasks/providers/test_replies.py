@@ -28,7 +28,10 @@ ACCIDENTS = (
 )  # fmt: skip
 UNNAMED = ("a reason of several words; and more", "x" * 50, "ünfinished")
 
-pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason")]
+pytestmark = [
+    pytest.mark.usefixtures("short_waits"),
+    pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason"),
+]
 
 
 @pytest.fixture(params=VENDORS)

@@ -66,7 +66,7 @@ def headed(folder, name, head, text=WORDS):
 
 
 @pytest.fixture
-def saying(vendor, http_server, quick, reply):
+def saying(vendor, http_server, short_waits, reply):
     """The model, which writes what `text` says about the system message."""
 
     def saying(text):

@@ -170,7 +170,7 @@ LABELS = Categories(**dict.fromkeys(Categories.model_fields, False))
 
 
 @pytest.fixture
-def hostile(vendor, http_server, quick, reply, document):
+def hostile(vendor, http_server, short_waits, reply, document):
     """What the server is sent about hostile texts, by what they try."""
     http_server.answer(reply(vendor.completed(LABELS.model_dump_json())))
     tagger = labels.categories(vendor.model())

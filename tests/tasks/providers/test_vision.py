@@ -41,7 +41,7 @@ def words(whole, **boxes):
 
 
 @pytest.fixture
-def client(vision_server, quick):
+def client(vision_server, short_waits):
     return VisionClient()
 
 

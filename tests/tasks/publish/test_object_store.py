@@ -14,7 +14,6 @@ import s3fs
 from flows.commands.pages import opened
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.push import Push
 from tasks.publish.records import (
     forget,
     of_version,
@@ -70,31 +69,24 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
 
 
 @pytest.mark.parametrize(
-    ("moment", "told"),
+    ("moment", "method", "path", "told"),
     [
-        ("_make_repository", "take it back with: `curate yank 1.0.0 --repo org/arena`"),
-        ("check", "was taken down; nothing more is published"),
+        ("sending", "POST", "/repos/create", "take it back with: `curate yank 1.0.0 --repo org/arena`"),
+        ("checking", "GET", f"/datasets/{REPO}", "was taken down; nothing more is published"),
     ],
 )
 def test_a_takedown_while_a_copy_of_the_bucket_is_sent_can_be_taken_back(
-    hub, curate, bucket, made: Path, monkeypatch, moment, told
+    hub, curate, bucket, made: Path, moment, method, path, told
 ):
     upload(bucket, made, moment)
-    store, heard, step = f"s3://published/{moment}", [], getattr(Push, moment)
-
-    def meanwhile(push: Push):
-        if not heard:
-            heard.append(True)
-            heard.append(curate("takedown", "--yes", "c03", "--store", store))
-        return step(push)
-
-    monkeypatch.setattr(Push, moment, meanwhile)
+    store, outputs = f"s3://published/{moment}", []
+    hub.meanwhile(method, path, lambda: outputs.append(curate("takedown", "--yes", "c03", "--store", store)))
     code, out, err = curate("publish", f"{store}/releases/1.0.0", "--repo", REPO, "--yes")
     assert (code, "published" in out, told in err) == (2, False, True), err
     assert (REPO in hub.repos) == ("yank" in told)
     if REPO in hub.repos:
         assert hub.repos[REPO].tags == {}
-        assert f"take it back with: curate yank 1.0.0 --repo {REPO}" in heard[1][1]
+        assert f"take it back with: curate yank 1.0.0 --repo {REPO}" in outputs[0][1]
         assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
 
 

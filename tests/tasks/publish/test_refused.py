@@ -13,7 +13,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.providers.embedded_figures import NO_FIGURE, stated
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
-from tasks.publish.push import Push, publish_release
+from tasks.publish.push import publish_release
 from tasks.publish.records import of_version
 from tasks.publish.steps import describe_release, push_release
 from tasks.release.build import CITATION, CROISSANT, DATA
@@ -144,27 +144,17 @@ def test_another_release_under_the_approved_name_is_not_published(hub, release):
     assert hub.requests == []
 
 
-def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, monkeypatch, waited):
-    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
-
-    def and_withdraw(push):
-        (release / SHARD).unlink(missing_ok=True)
-        return sent(push)
-
-    monkeypatch.setattr(Push, "_commit", and_withdraw)
+def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, waited):
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
+    hub.meanwhile("POST", "/repos/create", (release / SHARD).unlink)
     with pytest.raises(ReleaseConflict, match=r"train-00000-of-00001\.parquet"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert (hub.repos[REPO].tags, waited) == ({}, [])
 
 
-def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypatch):
-    plan, sent = plan_upload(release, REPO, parts_of_release, False, False, False), Push._commit
-
-    def and_edit(push):
-        (release / "README.md").write_text("other words")
-        return sent(push)
-
-    monkeypatch.setattr(Push, "_commit", and_edit)
+def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release):
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
+    hub.meanwhile("POST", "/repos/create", lambda: (release / "README.md").write_text("other words"))
     with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos[REPO].tags == {}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from benchmarks.release_rows import written_share
 from flows.products import parts_of_release
@@ -135,9 +136,9 @@ def _bucket(store: Store, tmp_path: Path) -> Store:
 
 def test_a_bucket_copies_what_both_have_by_itself(own_store, tmp_path, monkeypatch):
     bucket = _bucket(own_store, tmp_path)
-    sent, put, read, get = [], type(bucket.fs).put_file, [], type(bucket.fs).get_file
-    monkeypatch.setattr(type(bucket.fs), "put_file", lambda fs, a, b, **k: (sent.append(b), put(fs, a, b, **k))[1])
-    monkeypatch.setattr(type(bucket.fs), "get_file", lambda fs, a, b, **k: (read.append(a), get(fs, a, b, **k))[1])
+    sent, put, read, get = [], MemoryFileSystem.put_file, [], MemoryFileSystem.get_file
+    monkeypatch.setattr(MemoryFileSystem, "put_file", lambda fs, a, b, **k: (sent.append(b), put(fs, a, b, **k))[1])
+    monkeypatch.setattr(MemoryFileSystem, "get_file", lambda fs, a, b, **k: (read.append(a), get(fs, a, b, **k))[1])
     for version in ("one", "two"):
         with run_record(bucket, Settings(store=bucket.root)) as record:
             record.add(make_release(bucket, release=version))

@@ -20,7 +20,6 @@ from schemas.release import CONFIGS
 from tasks.export.compat import PUBLISHED_FEATURES
 from tasks.release import shards
 from tasks.release.shards import ReleasedImages, feature_schema, features
-from tasks.storage import tables
 from tasks.storage.tables import Store
 from tests.builders import gathered_rows
 
@@ -120,10 +119,11 @@ def test_an_image_that_is_not_stored_stops_the_release(rows, images, tmp_path):
         shards.write_shards("chat", [unknown], images, tmp_path)
 
 
-def test_a_store_elsewhere_gives_the_same_shards(store, rows, images, tmp_path, monkeypatch):
+def test_a_store_elsewhere_gives_the_same_shards(store, rows, images, tmp_path):
+    elsewhere = Store(f"memory://{tmp_path.name}/store")
+    elsewhere.fs.put(f"{store.root}/tables", f"{elsewhere.path}/tables", recursive=True)
     (here,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "here")
-    monkeypatch.setattr(tables, "LocalFileSystem", type(None))
-    (there,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "there")
+    (there,) = shards.write_shards("chat", [rows["chat"]], ReleasedImages(elsewhere), tmp_path / "there")
     assert here.read_bytes() == there.read_bytes()
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from schemas.items.review import Review
 from tasks.shown import item_key
-from tasks.storage import reviews
-from tasks.storage.reviews import journalled, keep, reviews_of, take_in_journal
+from tasks.storage.reviews import JOURNAL, journalled, keep, reviews_of, take_in_journal
 from tasks.storage.tables import Store
 from tests.builders import NOON
+from tests.disk_steps import Killed, ends_at
 from tests.looked_store import EMAIL, strict
 from tests.reviewed_store import HELD, reviewing
 
@@ -165,20 +165,16 @@ def given(name: str, verdict: str, second: int = 0) -> Review:
     )  # fmt: skip
 
 
-class Killed(BaseException):
-    """Stands for a process that ends here."""
-
-
-@pytest.mark.parametrize("step", ["add_reviews", "_table_synced", "_sweep_halves"])
-def test_no_verdict_is_lost_or_doubled_when_its_writer_ends_on_the_way(store, monkeypatch, step):
+@pytest.mark.parametrize(
+    ("kind", "place", "number"),
+    [("write", "tables/reviews/", 1), ("read", "tables/reviews$", 1), ("remove", JOURNAL, 1), ("remove", JOURNAL, 3)],
+    ids=["before the table", "before it is synced", "before the journal goes", "in the midst of that"],
+)
+def test_no_verdict_is_lost_or_doubled_when_its_writer_ends_on_the_way(store, kind, place, number):
     for name, verdict, second in (("c0", "release", 2), ("c1", "drop", 0), ("c0", "drop", 1), ("gone", "drop", 0)):
         keep(store, given(name, verdict, second))
 
-    def killed(*_):
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(reviews, step, killed)
+    with ends_at(kind, place, number), pytest.raises(Killed):
         take_in_journal(store)
     take_in_journal(store)
     once = reviews_of(store)

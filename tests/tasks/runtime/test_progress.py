@@ -11,9 +11,8 @@ from datetime import datetime
 
 import pytest
 
-import tasks.runtime.progress
 from schemas.run import StageReport
-from tasks.runtime.progress import progress, rate_text, tell, timed
+from tasks.runtime.progress import SECONDS_BETWEEN_LINES, progress, rate_text, tell, timed
 
 
 @pytest.mark.parametrize("total", [0, 3])
@@ -24,11 +23,11 @@ def test_nothing_to_do_and_short_work_show_nothing_in_a_log(capsys, total):
     assert capsys.readouterr() == ("", "")
 
 
-def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, monkeypatch):
-    monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
+def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, clock):
     with progress("images", 4000) as advance:
-        advance(1500)
-        advance(2500)
+        for count in (1500, 2500):
+            clock.later(SECONDS_BETWEEN_LINES)
+            advance(count)
     shown = capsys.readouterr()
     assert shown.out == ""
     first, last = shown.err.splitlines()
@@ -43,14 +42,14 @@ def test_rates_have_one_unit(per_second, shown):
     assert rate_text(per_second) == shown
 
 
-def test_no_count_is_lost_between_threads(capsys, monkeypatch):
+def test_no_count_is_lost_between_threads(capsys, clock):
     with progress("images", 40_000) as advance:
         threads = [threading.Thread(target=lambda: [advance() for _ in range(5000)]) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
+        clock.later(SECONDS_BETWEEN_LINES)
         advance(0)
     assert "40,000 of 40,000" in capsys.readouterr().err
 
@@ -85,10 +84,10 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_log_lines_are_json_where_they_are_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
+def test_log_lines_are_json_where_they_are_asked_for(capsys, clock, monkeypatch):
     monkeypatch.setenv("CURATE_LOG_FORMAT", "json")
     with progress("images", 4000) as advance:
+        clock.later(SECONDS_BETWEEN_LINES)
         advance(1500)
     tell("stage ingest", stage={"seconds": 1.5})
     first, last = map(json.loads, capsys.readouterr().err.splitlines())

@@ -17,7 +17,6 @@ from tests.http_server import Reply
 from tests.tasks.signals.conftest import CountingProviders
 
 pytest.importorskip("openai", reason="production extra")
-from tasks.providers.production.calls import Service
 
 CHATS = [conversation(f"chat{n:02d}", f"What is number {n}?", "A cat.") for n in range(30)]
 DOWN, BAD, GOOD = (
@@ -39,12 +38,11 @@ class Chosen(CountingProviders):
 
 
 @pytest.fixture
-def measure(http_server, tmp_path, monkeypatch):
+def measure(http_server, tmp_path, monkeypatch, short_waits):
     """Measure the categories of thirty chats with a server that gives these replies: calls, failures, rows."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
     monkeypatch.setenv("CURATE_CALLS_AT_ONCE", "1")
-    monkeypatch.setattr(Service, "first_seconds", 0.001)
     store = store_with(tmp_path, conversations=CHATS, decisions=[decision(each) for each in CHATS])
 
     def measure(*replies):

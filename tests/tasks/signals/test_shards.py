@@ -13,6 +13,7 @@ from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers
+from tasks.providers.embedded.screening import OpenNsfw
 from tasks.runtime.parallel import shards_on
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
@@ -65,12 +66,12 @@ def logs(tmp_path_factory):
     return folder
 
 
-def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **changes):
+def taken_in(logs, folder, runner="threads", prepare=lambda store: None, providers=None, **changes):
     settings = Settings(logs=str(logs), store=str(folder), workers=2, task_runner=runner, **changes)
     store = Store.open(settings.store)
     prepare(store)
     ingest.read_log_lines.fn(settings)
-    return store, ingest.take_in_images.fn(settings, MeasuringObserver(store, Providers(), NOON))
+    return store, ingest.take_in_images.fn(settings, MeasuringObserver(store, providers or Providers(), NOON))
 
 
 def parts(store):
@@ -145,14 +146,22 @@ def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
     assert not elsewhere.shards
 
 
-def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
-    from tasks.providers.embedded.screening import OpenNsfw
+class _Paid(OpenNsfw):
+    """As if a service did it."""
 
+    service = "a service"
+
+
+class _WithPaid(Providers):
+    def __getitem__(self, capability):
+        return _Paid() if capability == "nsfw" else super().__getitem__(capability)
+
+
+def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path):
     with shards_on(Elsewhere()):
-        monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
-        store, report = taken_in(logs, tmp_path, "dask")
+        store, report = taken_in(logs, tmp_path, "dask", providers=_WithPaid())
         assert report.model_calls["faces"] >= IMAGES - len(SAME) and "nsfw" not in report.model_calls
-        caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), Providers())
+        caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), _WithPaid())
     assert caught_up.model_calls == {"nsfw": IMAGES - len(SAME)}
     assert store.read("signals/nsfw").height == IMAGES - len(SAME)
 

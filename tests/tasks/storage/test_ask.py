@@ -18,11 +18,11 @@ import pytest
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
-from tasks.storage.database import new_connection as connected
 from tasks.storage.engine import VIEWS_FILE, ListedParts, column_types, view_queries
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import missing_ids, outdated
 from tasks.storage.tables import Store, frame_schema
+from tests.disk_steps import steps_at
 
 TEXTS = [f"text {number} " + "x" * 500 for number in range(400)]
 
@@ -295,18 +295,19 @@ def test_open_questions_share_a_temporary_folder_that_ends_with_the_last(store, 
 
 
 def test_the_empty_database_of_a_question_serves_the_next_of_any_store_until_one_fails(store, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr("tasks.storage.engine.new_connection", lambda folder: made.append(folder) or connected(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     other, given = Store.open(str(tmp_path / "other")), pl.DataFrame({"number": [1]})
-    for asked in (store, other, store):
-        assert asked.ask("SELECT number FROM given", given=given)["number"].to_list() == [1]
-    assert len(made) == 1
-    with pytest.raises(duckdb.CatalogException):
-        other.ask("SELECT number FROM given")  # what one question was given is no table of the next
-    assert store.ask("SELECT number FROM given", given=given).height == len(made) - 1 == 1
-    Path(made[1]).mkdir()  # by another user, who knows the name
-    assert store.ask("SELECT number FROM given", given=given).height == len(made) - 2 == 1
+    question = "SELECT number FROM given"
+    with steps_at("mkdir", str(tmp_path / "scratch")) as folders:  # each database has its own
+        for asked in (store, other, store):
+            assert asked.ask(question, given=given)["number"].to_list() == [1]
+        assert len({*folders}) == 1
+        with pytest.raises(duckdb.CatalogException):
+            other.ask(question)  # what one question was given is no table of the next
+        assert store.ask(question, given=given).height == 1 and len({*folders}) == 2
+        Path(folders[-1]).mkdir()  # by another user, who knows the name
+        assert store.ask(question, given=given).height == 1 and len({*folders}) == 3
 
 
 def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):

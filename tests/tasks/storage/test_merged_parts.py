@@ -2,20 +2,24 @@
 
 import os
 import random
+from pathlib import Path
 
 import polars as pl
 import pytest
 import s3fs
 
+from schemas.errors import StoreUnwell
 from schemas.items.image import Image
 from tasks.storage import parts
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.parquet import WHOLE_BYTES
-from tasks.storage.parts import SMALL_PARTS, listed_in_batches, merge_small
+from tasks.storage.parts import LIST_SECONDS, SMALL_PARTS, listed_in_batches, merge_small
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame
 from tests.counted_way import counted_way
+from tests.damage import damaged_columns
+from tests.disk_steps import Killed, killed_after, steps_at
 from tests.s3_server import s3_here
 
 TABLE = "signals/tokens"
@@ -47,25 +51,24 @@ def many(store):
     return store
 
 
-def test_parts_are_listed_in_batches_also_when_the_work_fails(store, monkeypatch):
-    lists = []
-    monkeypatch.setattr(
-        Store, "_list", lambda own, table, of, real=Store._list: (lists.append(table), real(own, table, of))
-    )
-    with pytest.raises(KeyboardInterrupt), listed_in_batches(store) as list_parts:
+def test_parts_are_listed_together_also_when_the_work_fails(store):
+    with (
+        steps_at("write", r"parts\.json") as lists,
+        pytest.raises(KeyboardInterrupt),
+        listed_in_batches(store) as list_parts,
+    ):
         for each in _written(store):
             list_parts([each])
         raise KeyboardInterrupt
-    assert (lists, len(store.parts(TABLE))) == ([TABLE], PARTS)
+    assert (len(lists), len(store.parts(TABLE))) == (1, PARTS)
 
 
-def test_they_are_listed_after_a_while_though_the_work_goes_on(store, monkeypatch):
-    monkeypatch.setattr(parts, "LIST_SECONDS", 0.0)
+def test_parts_are_listed_after_a_while_though_the_work_goes_on(store, clock):
     with listed_in_batches(store) as list_parts:
         for count, each in enumerate(_written(store), 1):
+            clock.later(LIST_SECONDS)
             list_parts([each])
             assert len(store.parts(TABLE)) == count
-    assert len(store.parts(TABLE)) == 1
 
 
 def test_small_parts_become_one_with_the_same_rows_in_order(many):
@@ -76,28 +79,23 @@ def test_small_parts_become_one_with_the_same_rows_in_order(many):
     assert list(many.damage()) == []
 
 
-def test_few_parts_and_large_ones_stay_as_they_are(many, monkeypatch):
+def test_few_parts_stay_as_they_are(many):
     many.list_parts(TABLE, few := many.parts(TABLE)[: SMALL_PARTS - 1])
     merge_small(many, TABLE)
     assert many.parts(TABLE) == few
+
+
+def test_large_parts_stay_as_they_are(many, monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", 1)
-    many.add_parts(TABLE, [part for _, part in _written(many)])
     merge_small(many, TABLE)
     assert len(many.parts(TABLE)) == PARTS
 
 
-@pytest.mark.parametrize("killed_in", ["write_part", "_list", "purge"])
-@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_a_kill_while_parts_are_merged_loses_nothing_and_leaves_nothing(many, monkeypatch, killed_in, done):
-    rows, real = many.read(TABLE).sort("content_id"), getattr(Store, killed_in)
-
-    def killed(*given):
-        if done:
-            real(*given)
-        raise SystemExit
-
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(Store, killed_in, killed)
+@pytest.mark.parametrize("changes", [0, 1, 2, 3, 4, 5, PARTS // 2])
+def test_a_kill_while_parts_are_merged_loses_no_row_or_room(many, changes):
+    """At the part, at its name, at the list, at its name, and while the old parts are deleted."""
+    rows = many.read(TABLE).sort("content_id")
+    with pytest.raises(Killed), killed_after(changes, many.at(f"tables/{TABLE}/")):
         merge_small(many, TABLE)
     remove_leftovers(many)
     assert many.read(TABLE).sort("content_id").equals(rows)
@@ -106,7 +104,8 @@ def test_a_kill_while_parts_are_merged_loses_nothing_and_leaves_nothing(many, mo
     assert many.read(TABLE).equals(rows)
 
 
-def test_an_image_is_read_without_the_rest_of_a_merged_part(store, monkeypatch):
+def test_an_image_is_read_without_the_rest_of_a_merged_part(store):
+    """The content of every other group is damaged, so that reading it would raise."""
     kinds = {"format": "png", "width": 1, "height": 1}
     for first in range(0, 640, 40):
         ids = [f"{number:032x}" for number in range(first, first + 40)]
@@ -114,12 +113,15 @@ def test_an_image_is_read_without_the_rest_of_a_merged_part(store, monkeypatch):
         store.append("images", images.cast({"width": pl.Int32, "height": pl.Int32}))
     merge_small(store, "images")
     (part,) = store.parts("images")
-    groups, read = store.group_of_rows("images", part), []
-    monkeypatch.setattr(Store, "read_group", lambda *a, real=Store.read_group: (read.append(a[3]), real(*a))[1])
+    groups, path = store.group_of_rows("images", part), Path(store.at(f"tables/images/{part}"))
+    others = {*groups} - {groups[number] for number in (0, 333, 639)}
+    path.write_bytes(damaged_columns(path.read_bytes(), ["bytes"], others))
     stored = StoredImages(store)
     for number in (0, 333, 639):
         assert stored[f"{number:032x}"].bytes == f"{number:032x}".encode()
-    assert read == [groups[number] for number in (0, 333, 639)] and groups.n_unique() == 20
+    with pytest.raises(StoreUnwell, match="is damaged"):
+        stored[f"{100:032x}"]
+    assert groups.n_unique() == 20
 
 
 def test_a_part_in_a_bucket_is_one_request_and_many_are_read_at_once(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from schemas.items.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
 from tasks.storage.parquet import (
+    FRAME_BYTES,
     compact,
     conform,
     encode_parquet,
@@ -68,12 +69,18 @@ def test_images_are_stored_plain_and_everything_else_compressed():
         assert leaf not in options["use_dictionary"] + options["write_statistics"]
 
 
-def test_small_frames_of_the_same_columns_are_joined_in_order_up_to_a_size(monkeypatch):
+def test_small_frames_of_the_same_columns_are_joined_in_order():
     small, other = [_frame(line=[number]) for number in range(5)], _frame().drop("evidence")
     (joined, last) = together([*small, other])
     assert joined.equals(pl.concat(small)) and last.equals(other)
-    monkeypatch.setattr("tasks.storage.parquet.FRAME_BYTES", 0)
-    assert [each["line"].to_list() for each in together(small)] == [[0], [1], [2], [3], [4]]
+
+
+def test_large_frames_are_not_joined():
+    large = [_frame(line=[number], evidence=["x" * (FRAME_BYTES + 1)]) for number in range(3)]
+    assert [each["line"].to_list() for each in together(large)] == [[0], [1], [2]]
+
+
+def test_no_frames_are_joined_to_none():
     assert list(together([])) == []
 
 

@@ -1,10 +1,10 @@
 """Only parts that change are read in full, and a damaged one is noticed: one line that names the table."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -14,9 +14,10 @@ from schemas.items.image import Image
 from schemas.items.reject import Reject
 from schemas.tables import TABLES
 from tasks.storage.lock import writing
-from tasks.storage.parts import rows_without
+from tasks.storage.parts import PART_ROWS_MAX, rows_without
 from tasks.storage.tables import Store, frame_of
 from tests.cut_off import room_for
+from tests.damage import damaged_columns
 from tests.schemas.strategies import rows
 
 LINE_TWO = pl.col("line") == 2
@@ -33,36 +34,32 @@ def store(tmp_path) -> Store:
     return store
 
 
+def damage_columns(store: Store, table: str, part: str, names: Iterable[str]) -> None:
+    """Change every byte of these columns of a part."""
+    path = store.at(f"tables/{table}/{part}")
+    store.fs.pipe_file(path, damaged_columns(store.fs.cat_file(path), names))
+
+
 def without_line_two(store: Store) -> list[str]:
     parts = store.parts("rejects")
     return rows_without(store, "rejects", parts, LINE_TWO)
 
 
-def test_of_parts_that_do_not_change_only_the_key_is_read(store, monkeypatch):
+def test_of_parts_that_do_not_change_only_the_key_is_read(store):
+    """All else of them is damaged, so that reading it would raise."""
     first, second, third = store.parts("rejects")
-    read, slices, whole = [], Store.part_slices, Store.slices_as_written
-
-    def spied(self: Store, table: str, part: str, columns: list[str], rows: int):
-        read.append((part, columns))
-        return slices(self, table, part, columns, rows)
-
-    def spied_whole(self: Store, table: str, part: str, rows: int):
-        read.append((part, "all"))
-        return whole(self, table, part, rows)
-
-    monkeypatch.setattr(Store, "part_slices", spied)
-    monkeypatch.setattr(Store, "slices_as_written", spied_whole)
+    for part in (first, third):
+        damage_columns(store, "rejects", part, ("source", "reason", "evidence"))
     kept = without_line_two(store)
-    assert read == [(first, ["line"]), (second, ["line"]), (third, ["line"]), (second, "all")]
     assert (kept[0], kept[-1], second in kept) == (first, third, False)
 
 
-def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(store, monkeypatch):
-    monkeypatch.setattr("tasks.storage.parts.PART_ROWS_MAX", 10)
-    before = store.read("rejects")
+def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(tmp_path):
+    store, lines = Store.open(str(tmp_path)), pl.int_range(2 * PART_ROWS_MAX + 9, eager=True)
+    store.append("rejects", pl.DataFrame({"source": "a", "line": lines, "reason": "not_json", "evidence": ""}))
     store.list_parts("rejects", without_line_two(store))
-    assert [store.read_part("rejects", part).height for part in store.parts("rejects")] == [25, 9, 10, 5, 25]
-    assert store.read("rejects").equals(before.filter(~LINE_TWO))
+    assert [rows for rows, _ in store.part_sizes("rejects")] == [PART_ROWS_MAX - 1, PART_ROWS_MAX, 9]
+    assert store.read("rejects")["line"].equals(lines.filter(lines != 2))
 
 
 def test_a_part_without_any_row_left_goes(store):
@@ -72,27 +69,22 @@ def test_a_part_without_any_row_left_goes(store):
     assert kept == [parts[0], parts[2]]
 
 
-def test_ids_of_images_on_an_object_store_are_in_the_footer(tmp_path, monkeypatch):
-    """Each group of 32 images would be a request, for every step."""
-    store, drawn, read = Store(f"memory://{tmp_path.name}/store"), random.Random(0), list[list[str]]()
+def test_ids_of_images_on_an_object_store_are_in_the_footer(tmp_path):
+    """Each group of 32 images would be a request, for every step. All but the footer is damaged."""
+    store, drawn = Store(f"memory://{tmp_path.name}/store"), random.Random(0)
     images = [
         Image(image_id=f"{number:032x}", bytes=drawn.randbytes(20_000), format="png", width=number + 1, height=2)
         for number in range(100)
     ]
     store.append("images", frame_of(Image, images))
-    (part,), plainly = store.parts("images"), pq.ParquetFile.read
-
-    def spied(file: pq.ParquetFile, columns: list[str]):
-        read.append(columns)
-        return plainly(file, columns)
-
-    monkeypatch.setattr(pq.ParquetFile, "read", spied)
+    (part,) = store.parts("images")
+    assert store.read_part("images", part)["bytes"].to_list() == [image.bytes for image in images]
+    damage_columns(store, "images", part, Image.model_fields)
     for names in (["image_id"], ["width", "image_id"], ["format"]):
         assert store.read_part("images", part, names).rows() == [
             tuple(getattr(image, name) for name in names) for image in images
         ]
-    assert read == [] and store.read("images", ["image_id"]).height == len(images)
-    assert store.read_part("images", part)["bytes"].to_list() == [image.bytes for image in images]
+    assert store.read("images", ["image_id"]).height == len(images)
 
 
 READERS = {

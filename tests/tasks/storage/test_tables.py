@@ -1,21 +1,19 @@
 """The tables of a store: whole or not at all, the same bytes for the same rows, on a disk and on an object store."""
 
-import os
 import random
 import uuid
-from pathlib import Path
+from contextlib import suppress
 
 import polars as pl
 import pytest
 import s3fs
-from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.items.reject import Reject
 from schemas.tables import TABLES
-from tasks.storage import tables
 from tasks.storage.lock import remove_leftovers
-from tasks.storage.tables import Store, frame_of, frame_schema
+from tasks.storage.tables import AT_ONCE_BYTES, PART_ROWS, SLICE_BYTES, Store, frame_of, frame_schema
+from tests.disk_steps import Killed, Step, heard, killed_after
 
 
 @pytest.fixture(params=["folder", "object store"])
@@ -32,13 +30,23 @@ def _files(store: Store, table: str) -> set[str]:
     return {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
 
 
-def test_what_is_appended_or_replaced_is_read_back_in_order_without_what_it_replaced(store):
+def test_rows_are_read_back_in_the_order_of_their_key(store):
     store.replace("rejects", _rejects(3, 1, 2))
     assert store.read("rejects").equals(_rejects(1, 2, 3))
+
+
+def test_columns_are_read_in_the_order_in_which_they_are_asked_for(store):
+    store.replace("rejects", _rejects(3, 1, 2))
     assert store.read("rejects", ["line", "source"]).columns == ["line", "source"]
+
+
+def test_rows_of_one_key_stay_in_the_order_in_which_they_came(store):
     twins = _rejects(*[1] * 20_000).with_columns(evidence=pl.int_range(pl.len()).cast(pl.String))
     store.replace("rejects", twins)
     assert store.read("rejects").equals(twins)
+
+
+def test_parts_that_were_replaced_are_deleted(store):
     store.append("rejects", _rejects(1, evidence="old"))
     store.append("rejects", _rejects(2, evidence="old"))
     store.replace("rejects", _rejects(3))
@@ -46,10 +54,11 @@ def test_what_is_appended_or_replaced_is_read_back_in_order_without_what_it_repl
     assert len(store.parts("rejects")) == 1
 
 
-def test_a_large_table_that_is_replaced_is_in_several_parts_in_the_same_order(store, monkeypatch):
-    monkeypatch.setattr(tables, "PART_ROWS", 2)
-    store.replace("rejects", _rejects(3, 1, 5, 2, 4))
-    assert store.read("rejects").equals(_rejects(1, 2, 3, 4, 5)) and len(store.parts("rejects")) == 3
+def test_a_large_table_that_is_replaced_is_in_several_parts_in_the_same_order(store):
+    lines = pl.DataFrame({"line": pl.int_range(2 * PART_ROWS + 1, eager=True).shuffle(seed=0)})
+    rows = lines.select(pl.lit("a.json").alias("source"), "line", reason=pl.lit("not_json"), evidence=pl.lit("seen"))
+    store.replace("rejects", rows)
+    assert store.read("rejects").equals(rows.sort("line")) and len(store.parts("rejects")) == 3
 
 
 def test_appended_rows_follow_in_parts_of_their_own(store):
@@ -95,20 +104,17 @@ def test_the_same_rows_in_any_order_are_the_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["append", "replace"])
-def test_a_write_killed_at_any_step_leaves_the_old_table_or_the_new_one(change, tmp_path, monkeypatch):
+def test_a_write_killed_at_any_step_leaves_the_old_table_or_the_new_one(change, tmp_path):
     """Killed at its first, second, … step on the disk until one run gets through; then everything is in order."""
     old, new = _rejects(1, 2), _rejects(3)
     expected = {"append": pl.concat([old, new]), "replace": new}[change]
-    for survived in range(10):
+    for survived in range(20):
         store = Store.open(str(tmp_path / str(survived)))
         store.replace("rejects", old)
-        with monkeypatch.context() as patch:
-            _die_after(patch, survived)
-            try:
-                getattr(store, change)("rejects", new)
-                died = False
-            except _Killed:
-                died = True
+        died = True
+        with suppress(Killed), killed_after(survived, store.path):
+            getattr(store, change)("rejects", new)
+            died = False
         found = store.read("rejects")
         assert found.equals(expected) or (died and found.equals(old))
         getattr(store, change)("rejects", new)
@@ -120,40 +126,18 @@ def test_a_write_killed_at_any_step_leaves_the_old_table_or_the_new_one(change, 
     assert survived >= 4  # two files, each written and then renamed
 
 
-class _Killed(BaseException):
-    """The process ends here."""
-
-
-def _die_after(patch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let `steps` operations on the disk happen, and the next one not."""
-    left = [steps]
-
-    def counted(real, half_done=lambda *arguments: None):
-        def step(*arguments, **options):
-            left[0] -= 1
-            if left[0] < 0:
-                half_done(*arguments)
-                raise _Killed
-            return real(*arguments, **options)
-
-        return step
-
-    def half_written(fs: LocalFileSystem, path: str, content: bytes) -> None:
-        Path(path).write_bytes(content[: len(content) // 2])
-
-    patch.setattr(os, "replace", counted(os.replace))
-    patch.setattr(LocalFileSystem, "pipe_file", counted(LocalFileSystem.pipe_file, half_written))
-    patch.setattr(LocalFileSystem, "rm_file", counted(LocalFileSystem.rm_file))
-
-
-def test_a_reader_that_is_overtaken_by_a_writer_sees_the_new_table(tmp_path, monkeypatch):
+def test_a_reader_that_is_overtaken_by_a_writer_sees_the_new_table(tmp_path):
     store = Store.open(str(tmp_path))
     store.replace("rejects", _rejects(1))
-    listed = store.parts("rejects")
-    store.replace("rejects", _rejects(2))
-    answers = iter([listed])
-    monkeypatch.setattr(store, "parts", lambda table: next(answers, None) or Store.parts(store, table))
-    assert store.read("rejects")["line"].to_list() == [2]
+    waiting = [_rejects(2)]
+
+    def overtake(step: Step) -> None:
+        if waiting and step.path.endswith(".parquet"):
+            store.replace("rejects", waiting.pop())
+
+    with heard(overtake):
+        assert store.read("rejects")["line"].to_list() == [2]
+    assert waiting == []
 
 
 def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
@@ -185,19 +169,28 @@ def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
     assert sorted(store.fs.find(store.path)) == before
 
 
-def test_slices_of_long_rows_hold_fewer(store, monkeypatch):
-    """No more is in memory, however long the rows of a part are."""
-    rows = _rejects(*range(40)).with_columns(evidence=pl.Series([f"{n:01000d}" for n in range(40)]))
+def _long_rows(store: Store, count: int, letters: int) -> pl.DataFrame:
+    """Rows in the store with texts of so many letters, which cannot be made much shorter."""
+    drawn = random.Random(0)
+    texts = [drawn.randbytes(letters // 2).hex() for _ in range(count)]
+    rows = _rejects(*range(count)).with_columns(evidence=pl.Series(texts))
     store.append("rejects", rows)
-    monkeypatch.setattr(tables, "SLICE_BYTES", 5_100)
-    monkeypatch.setattr(tables, "AT_ONCE_BYTES", 5_100)
+    return rows
+
+
+@pytest.mark.parametrize(("letters", "a_slice"), [(SLICE_BYTES // 5, 4), (SLICE_BYTES + 2, 1)])
+def test_slices_of_long_rows_hold_fewer(store, letters, a_slice):
+    """No more is in memory, however long the rows of a part are, which is larger than what a bucket gives at once."""
+    count = (2 * AT_ONCE_BYTES // letters // 4 + 1) * 4
+    rows = _long_rows(store, count, letters)
     slices = list(store.read_slices("rejects"))
     assert pl.concat(slices).equals(rows)
-    assert [each.height for each in slices] == [5] * 8 or [each.height for each in slices] == [4] * 10
-    assert [each.height for each in store.read_slices("rejects", ["line"])] == [40]
-    monkeypatch.setattr(tables, "SLICE_BYTES", 1)
-    monkeypatch.setattr(tables, "AT_ONCE_BYTES", 1)
-    assert [each.height for each in store.read_slices("rejects", ["evidence"])] == [1] * 40
+    assert [each.height for each in slices] == [a_slice] * (count // a_slice)
+
+
+def test_slices_of_short_columns_hold_many_rows_however_long_the_others_are(store):
+    _long_rows(store, 20, SLICE_BYTES // 5)
+    assert [each.height for each in store.read_slices("rejects", ["line"])] == [20]
 
 
 @pytest.mark.parametrize("root", ["", "nosuch://x", "{file}", "{file}/below", "/proc/nothing/here", "a\0b"])

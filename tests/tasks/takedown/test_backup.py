@@ -1,6 +1,5 @@
 """`curate backup` brings nothing back that was taken down since; what retention removes, and what never."""
 
-import errno
 import json
 import os
 import threading
@@ -23,6 +22,7 @@ from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported
 from tasks.upkeep.retention import RUNS_MIN, removable, remove
+from tests.disk_steps import full_at
 from tests.s3_server import s3_here
 from tests.small_store import small_store
 from tests.tasks.ingest.logs import conv_id
@@ -115,19 +115,11 @@ def test_what_cannot_be_used_is_one_line_and_changes_nothing(store, folder, tmp_
     assert not new.exists() and {file: file.read_bytes() for file in before} == before
 
 
-def test_a_full_disk_is_one_line_and_the_earlier_backup_stays(store, folder, tmp_path, refused, curate, monkeypatch):
+def test_a_full_disk_is_one_line_and_the_earlier_backup_stays(store, folder, tmp_path, refused, curate):
     store.append(
         "rejects", frame_of(Reject, [Reject(source="new", line=1, reason=RejectReason.BLANK_LINE, evidence="")])
     )
-    write = Store.write_bytes
-
-    def full(self: Store, relative: str, content: bytes) -> None:
-        if self.path == str(folder) and relative.startswith("files/"):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(self, relative, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "write_bytes", full)
+    with full_at(f"^{folder}/files/"):
         assert "has no room left" in refused("backup", folder, "--store", store.root)
     assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
     assert "new" not in Store(str(tmp_path / "new")).read("rejects")["source"]

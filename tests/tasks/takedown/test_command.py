@@ -1,6 +1,5 @@
 """`curate takedown` from the command line."""
 
-import errno
 import getpass
 import io
 import json
@@ -11,8 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tasks.storage.keyed_ids import Tombstones
-from tasks.storage.tables import Store
+from tests.disk_steps import Killed, ends_at, full_at
 from tests.tasks.ingest.logs import DAY, conv_id
 from tests.tasks.takedown.conftest import ANN, OWN, SECRET, everything, files_with
 
@@ -38,82 +36,103 @@ def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
     assert out.startswith(f"{raw}  {OWN}.png\n")
 
 
-def _answer(monkeypatch, answer: str) -> None:
-    """Somebody at a terminal who types this."""
-    typed = io.StringIO(answer)
-    monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", typed)
+class _Terminal(io.StringIO):
+    """Standard input of somebody who types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
-def test_a_takedown_shows_what_would_go_and_asks_before_it_acts(curate_as_typed, store, monkeypatch):
+@pytest.fixture
+def stdin(monkeypatch):
+    """Put this on standard input, which is a pipe by default."""
+    return lambda text, kind=io.StringIO: monkeypatch.setattr(sys, "stdin", kind(text))
+
+
+def test_nothing_goes_when_the_answer_is_no(curate_as_typed, store, stdin):
     before = dict(everything(store))
-    _answer(monkeypatch, "n\n")
+    stdin("n\n", _Terminal)
     code, out, _ = curate_as_typed(conv_id("ann"))
     assert (code, dict(everything(store)) == before) == (1, True)
     assert "would go         1  conversations" in out and "remove all this for ever?" in out
-    _answer(monkeypatch, "y\n")
+
+
+def test_what_is_asked_about_goes_when_the_answer_is_yes(curate_as_typed, stdin):
+    stdin("y\n", _Terminal)
     code, out, _ = curate_as_typed(conv_id("ann"))
     assert (code, out.count("still in the raw logs"), "gone         1  conversations" in out) == (0, 1, True)
 
 
-def test_ids_that_the_store_never_had_are_left_out_of_a_list_when_asked_for(curate, store, monkeypatch):
-    listed = f"{'0' * 32}\n{conv_id('ann')}\n"
+LISTED = f"{'0' * 32}\n{conv_id('ann')}\n"
+"""A list of ids, of which the store never had the first."""
+
+
+def test_a_list_with_an_unknown_id_takes_nothing_down(curate, store, stdin):
     before = dict(everything(store))
-    monkeypatch.setattr(sys, "stdin", io.StringIO(listed))
+    stdin(LISTED)
     code, out, err = curate("-")
     assert (code, out, err.count("\n"), dict(everything(store)) == before) == (2, "", 1, True)
-    for again in (False, True):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(listed))
-        code, out, err = curate("--skip-unknown", "-")
-        assert (code, err, out.split("\n")[1]) == (0, "", f"  {'0' * 32}") and out.startswith("1 of 2 left out")
-        assert again or "gone         1  conversations" in out
+
+
+def test_unknown_ids_are_left_out_of_a_list_when_asked_for(curate, stdin):
+    stdin(LISTED)
+    code, out, err = curate("--skip-unknown", "-")
+    assert (code, err, out.split("\n")[1]) == (0, "", f"  {'0' * 32}") and out.startswith("1 of 2 left out")
+    assert "gone         1  conversations" in out
+
+
+def test_a_list_of_unknown_ids_alone_is_no_error_when_they_are_left_out(curate):
     code, out, err = curate("--skip-unknown", "0" * 32)
     assert (code, err, out.count("\n")) == (0, "", 2)
 
 
-def test_a_script_must_say_yes(curate_as_typed, store, monkeypatch):
+def test_a_script_must_say_yes(curate_as_typed, store, stdin):
     before = dict(everything(store))
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    stdin("")
     code, out, err = curate_as_typed(conv_id("ann"))
     assert (code, err.count("\n"), dict(everything(store)) == before) == (2, 1, True)
     assert "would go" in out and "say --yes" in err
 
 
-def test_an_unknown_id_is_named_before_anybody_is_asked(curate_as_typed, store, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+def test_an_unknown_id_is_named_before_anybody_is_asked(curate_as_typed, stdin):
+    stdin("")
     code, out, err = curate_as_typed("0" * 32)
     assert (code, out) == (2, "") and "0" * 32 in err and "--yes" not in err
 
 
-def test_every_line_to_delete_is_told_before_anything_goes(curate, store, monkeypatch):
-    def killed(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Tombstones, "add", killed)
-    code, out, _ = curate("--user", ANN)
-    assert code != 0
-    assert out.count(f"\n  {DAY}:") == 4
+def test_every_line_to_delete_is_told_before_anything_goes(curate, store, capsys):
+    with ends_at("write", rf"^{store.path}/(takedown|releases|tables/\w)"), pytest.raises(Killed):
+        curate("--user", ANN)
+    assert capsys.readouterr().out.count(f"\n  {DAY}:") == 4
     assert files_with(store, SECRET)
 
 
-def test_a_disk_without_room_is_told_in_one_line_and_the_next_takedown_finishes(curate, store, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "list_parts", full)
+@pytest.fixture
+def stopped(curate, store) -> str:
+    """What is said of a takedown that finds no room for the lists of parts."""
+    with full_at(r"/tables/(?!takedowns/).*/parts\.json"):
         code, _, err = curate(conv_id("ann"), "--reason", "ticket 9")
     assert (code, err.count("\n")) == (2, 1)
-    assert "has no room left (No space left on device); what was stored stays" in err
+    return err
+
+
+def test_a_disk_without_room_is_told_in_one_line(stopped):
+    assert "has no room left (No space left on device); what was stored stays" in stopped
+
+
+def test_releases_go_first_so_that_a_full_disk_gets_room(stopped, store):
     released = {path.name for path in Path(store.at("releases/1.0.0")).iterdir()}
-    assert released == {"manifest.json", "withdrawn.json"}  # they went first, and made room
+    assert released == {"manifest.json", "withdrawn.json"}
+
+
+def test_the_next_takedown_finishes_one_that_found_no_room(stopped, curate, store):
     assert curate()[0] == 0
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
     (record,) = Path(store.at("takedown")).glob("*.json")
     assert json.loads(record.read_text())["reason"] == "ticket 9"
 
 
-def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(curate, store):
+def test_the_record_of_a_takedown_has_who_how_much_when_why_but_nothing_of_what_went(curate, store):
     assert curate(conv_id("ann"), "--reason", "ticket 17")[0] == 0
     (record,) = Path(store.at("takedown")).glob("*.json")
     kept = json.loads(record.read_text())
@@ -123,13 +142,16 @@ def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(
     assert files_with(store, conv_id("ann"), OWN, f"{SECRET} one") == []
 
 
-def test_names_that_would_steer_a_terminal_and_users_on_standard_input_are_not_printed(curate, store, monkeypatch):
+def test_names_that_would_steer_a_terminal_are_not_printed_as_they_are(curate, store):
     hostile = "2024\u202e\x1b[2J\n-conv.json"
     store.replace("sightings", store.read("sightings").with_columns(source=pl.lit(hostile)))
     out = curate(conv_id("ann"), "--dry-run")[1]
     assert "\n  2024 [2J -conv.json:1\n" in out
     assert not {"\u202e", "\x1b"} & set(out)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{ANN}\n"))
+
+
+def test_users_on_standard_input_are_not_printed(curate, store, stdin):
+    stdin(f"{ANN}\n")
     code, out, err = curate("--user", "-")
     assert (code, ANN in out + err, files_with(store, SECRET)) == (0, False, [])
 

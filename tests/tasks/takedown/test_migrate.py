@@ -2,7 +2,7 @@
 
 import shutil
 from contextlib import suppress
-from functools import partial, partialmethod
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tasks.storage.migrate import STEPS, migrate, migrated_copy
 from tasks.storage.tables import Store, frame_of, frame_schema
 from tests.builders import NOON
 from tests.cut_off import room_for
+from tests.disk_steps import Killed, ends_at, killed_after
 from tests.older_store import EARLIER, LAYOUT_FILE, add_table, make_older, rename_column, written
 from tests.places import contents
 from tests.tasks.ingest.logs import conv_id
@@ -27,10 +28,6 @@ FATE = {"description_id": "d", "bench": "b", "fate": "kept", "reason": "", "imag
 FATES = ("generated_fates", "generated_outcomes")
 SAID = ("reviews", "takedowns", "answers", "verdicts", "judge_votes", "captions", "signals")
 """Tables of what people and models said."""
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL."""
 
 
 def say_outcome(table: str, rows: pl.DataFrame) -> tuple[str, pl.DataFrame]:
@@ -83,39 +80,34 @@ def test_columns_that_came_are_null_and_what_people_and_models_said_is_as_it_was
     assert code == 0 and again.startswith(f"store '{older.root}': 0 tables to change for layout {LAYOUT}\n")
 
 
-def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_one(older, tmp_path, monkeypatch):
-    whole, places = Store(str(shutil.copytree(older.path, tmp_path / "whole"))), count(1)
+def test_a_migration_that_is_killed_anywhere_is_finished_by_the_next_one(older, tmp_path):
+    whole, places = Store(str(shutil.copytree(older.path, tmp_path / "whole"))), count()
     migrate(whole)
     for place in places:
-        left = place
-
-        def cut(self, *given, of):
-            nonlocal left
-            left -= 1
-            if not left:
-                raise Killed
-            return of(self, *given)
-
-        with monkeypatch.context() as patch:
-            for call in ("write_bytes", "purge"):
-                patch.setattr(Store, call, partialmethod(cut, of=getattr(Store, call)))
-            with suppress(Killed):
-                migrate(older)
-                break
+        with suppress(Killed), killed_after(place, older.path):
+            migrate(older)
+            break
     assert place > 5 and contents(Path(older.path)) == contents(Path(whole.path))
 
 
-def test_a_copy_is_whole_or_not_there_and_leaves_the_store(older, migrated, tmp_path, monkeypatch):
+def test_a_copy_that_is_killed_before_it_says_its_layout_is_not_there(older, tmp_path):
     before = contents(Path(older.path))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("tasks.storage.migrate.say_layout", lambda _: (_ for _ in ()).throw(Killed))
+    with ends_at("write", f"/copy.half/{LAYOUT_FILE}"), pytest.raises(Killed):
         migrated_copy(older, tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-    for size in (8 * 1024, 64 * 1024):  # too small for a file of the store, and for a part that is written anew
-        with room_for(size):
-            code, _, err = migrated("--out", tmp_path / "copy", "--yes")
-        assert (code, err.count("\n"), "too large" in err or "no room left" in err) == (2, 1, True), err
-        assert not list(tmp_path.glob("copy*"))
+    assert not list(tmp_path.glob("copy*")) and contents(Path(older.path)) == before
+
+
+# too small for a file of the store, and for a part that is written anew
+@pytest.mark.parametrize("size", [8 * 1024, 64 * 1024])
+def test_a_copy_without_room_is_one_line(older, migrated, tmp_path, size):
+    with room_for(size):
+        code, _, err = migrated("--out", tmp_path / "copy", "--yes")
+    assert (code, err.count("\n"), "too large" in err or "no room left" in err) == (2, 1, True), err
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_a_copy_is_what_the_store_becomes(older, migrated, tmp_path):
+    before = contents(Path(older.path))
     assert migrated("--out", tmp_path / "copy", "--yes")[0] == 0
     assert contents(Path(older.path)) == before and not list(tmp_path.glob("*.half"))
     migrate(older)

@@ -1,16 +1,15 @@
 """Built releases go with what they hold; a killed takedown is finished by the next; nobody writes meanwhile."""
 
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-import flows.commands.takedown
-import tasks.export.compat
 from flows.commands.pipeline import export_released
 from flows.products import problems_of
 from schemas.errors import BadInput
@@ -29,6 +28,7 @@ from tasks.takedown.releases import still_exported, withdraw_known
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
 from tests.chaos.commands import killed
+from tests.disk_steps import Killed, Step, heard, killed_after
 from tests.small_store import make_release, small_store
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import SECRET, everything, files_with, take, user_of
@@ -64,33 +64,20 @@ def test_a_difference_says_that_a_row_was_taken_down(store):
     assert kept not in (taken, unknown)
 
 
-def test_killed_anywhere_it_is_finished_without_naming_the_ids_again(store, monkeypatch):
+def test_a_takedown_killed_anywhere_is_finished_without_naming_the_ids_again(store):
     undisturbed = Store(f"{store.root}-undisturbed")
     store.fs.put(store.root, undisturbed.root, recursive=True)
     take(undisturbed, user_of(store, "ann"))
     expected = {table: undisturbed.read(table).sort(pl.all()) for table in TABLES}
-    user, number, steps = user_of(store, "ann"), 0, {"left": 0}
-
-    def counted(function):
-        def step(*arguments, **options):
-            if steps["left"] == 0:
-                raise KeyboardInterrupt
-            steps["left"] -= 1
-            return function(*arguments, **options)
-
-        return step
-
-    for name in ("replace", "remove", "unlink"):
-        monkeypatch.setattr(os, name, counted(getattr(os, name)))
+    user, number = user_of(store, "ann"), 0
     while True:
-        steps["left"], own = 10**9, Store(f"{store.root}-{number}")
+        own = Store(f"{store.root}-{number}")
         store.fs.put(store.root, own.root, recursive=True)
-        steps["left"] = number
         try:
-            take(own, user)
+            with killed_after(number, own.path):
+                take(own, user)
             break
-        except KeyboardInterrupt:
-            steps["left"] = 10**9
+        except Killed:
             begun = store.fs.exists(own.at("takedown/unfinished"))
             if begun:
                 with pytest.raises(BadInput, match="a takedown was interrupted"):
@@ -99,7 +86,7 @@ def test_killed_anywhere_it_is_finished_without_naming_the_ids_again(store, monk
             for table in TABLES:
                 assert own.read(table).sort(pl.all()).equals(expected[table]), (number, table)
             assert files_with(own, SECRET, user) == [], number
-        number += 1 if number < 4 else 41
+        number += 1 if number < 4 else 101
     assert number > 100
 
 
@@ -234,6 +221,20 @@ def start():
         process.communicate()
 
 
+@contextmanager
+def said_at(place: str, start, store) -> Iterator[list[str]]:
+    """What another process says that writes to the store at the first change of a file whose path begins so."""
+    lines, begun = [], []
+
+    def start_another(step: Step) -> None:
+        if not begun and step.kind != "read" and step.path.startswith(place):
+            begun.append(step)
+            lines.append(start(store.root).communicate()[1])
+
+    with heard(start_another):
+        yield lines
+
+
 def test_a_takedown_is_refused_while_another_process_writes_and_goes_through_when_it_has_ended(
     start, store, curate, refused
 ):
@@ -249,23 +250,17 @@ def test_a_takedown_is_refused_while_another_process_writes_and_goes_through_whe
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
 
 
-def test_another_process_is_refused_while_a_takedown_is_under_way(start, store, curate, monkeypatch):
-    told = []
-    monkeypatch.setattr(
-        flows.commands.takedown, "_print_left", lambda *_: told.append(start(store.root).communicate()[1])
-    )
-    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
-    assert "StoreBusy: another run has been writing to store" in told[0]
+def test_another_process_is_refused_while_a_takedown_is_under_way(start, store, curate):
+    with said_at(store.at("takedown/"), start, store) as lines:
+        assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
+    assert "StoreBusy: another run has been writing to store" in lines[0]
 
 
-def test_a_release_is_exported_while_the_store_is_held(start, store, monkeypatch):
-    told = []
-    monkeypatch.setattr(
-        tasks.export.compat, "export_beside", lambda *_: told.append(start(store.root).communicate()[1]) or "exports/x"
-    )
+def test_a_release_is_exported_while_the_store_is_held(start, store):
     reports = [StageReport(stage="release", result="releases/1.0.0")]
-    export_released(Settings(store=store.root), reports, Compat.VISIONARENA)
-    assert "StoreBusy: another run has been writing to store" in told[0]
+    with said_at(store.at("exports/1.0.0-visionarena"), start, store) as lines:
+        export_released(Settings(store=store.root), reports, Compat.VISIONARENA)
+    assert "StoreBusy: another run has been writing to store" in lines[0]
 
 
 @pytest.mark.parametrize("kind", ["review", "takedown", "migrate", "compact"])

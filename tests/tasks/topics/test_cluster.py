@@ -6,7 +6,6 @@ import pytest
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.topics.cluster import cluster, members_min
-from tasks.topics.engines import Clustering
 
 SIZES = (40, 25, 15)
 SETTINGS = TopicSettings(members_min=5, neighbours=8, dimensions=3)
@@ -35,22 +34,6 @@ def test_topics_are_the_planted_groups_by_size_and_the_same_for_the_same_seed(bl
     assert (again.labels == found.labels).all()
     assert (again.probabilities == found.probabilities).all()
     assert (again.positions == found.positions).all()
-
-
-class _Engine:
-    """Finds what it was made with."""
-
-    def __init__(self, labels):
-        self.labels = np.array(labels, np.int32)
-
-    def fit(self, vectors, *_):
-        count = len(vectors)
-        return Clustering(np.resize(self.labels, count), np.ones(count, np.float32), np.zeros((count, 2), np.float32))
-
-
-def test_topics_are_numbered_by_size_and_outliers_stay_minus_one(blobs, monkeypatch):
-    monkeypatch.setattr("tasks.topics.cluster.engine", lambda name: _Engine([-1, 4, 2, 2]))
-    assert cluster(blobs[0], SETTINGS, seed=0).labels[:4].tolist() == [-1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 14])

@@ -49,9 +49,39 @@ def _topics(folder, conversations, seed=0, vectors=None, reasons=None):
     return _find(store, seed)
 
 
-def _find(store, seed=0):
+class _Chosen(Providers):
+    """The embedded providers, but for some."""
+
+    def __init__(self, **chosen) -> None:
+        super().__init__()
+        self._chosen_here = chosen
+
+    def __getitem__(self, capability):
+        return self._chosen_here.get(capability) or super().__getitem__(capability)
+
+
+class _NamesPeople(type(PROVIDERS["topic_names"])):
+    """Names that hold personal data."""
+
+    def name_topics(self, asked):
+        return ["ask ann.lee@acme.com", "Ask Margaret Hamilton", "+44 20 7946 0958"][: len(asked)]
+
+
+class _Listens(type(PROVIDERS["text_pii"])):
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = []
+
+    def find_pii(self, texts):
+        self.texts.extend(texts)
+        return super().find_pii(texts)
+
+
+def _find(store, seed=0, providers=PROVIDERS):
     settings = Settings(store=store.root, seed=seed, topics=TopicSettings(neighbours=8, dimensions=2))
-    report = find_topics.fn(settings, PROVIDERS, VERSIONS)
+    report = find_topics.fn(settings, providers, VERSIONS)
     return report, store.read("topics")
 
 
@@ -258,7 +288,9 @@ def test_only_english_single_turn_prompts_with_an_image_are_fitted_and_the_other
     assert find_topics.fn(everyone, PROVIDERS, VERSIONS).counts["fitted"] == 63
 
 
-def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp_path, monkeypatch):
+@pytest.fixture
+def with_names(tmp_path) -> Store:
+    """Sixty prompts with the name of a person, which was found in all but one."""
     chats = [
         conversation(f"c{n:03d}", f"quandt harbour lantern {n}", "Yes.", user_id=text_id(f"{n}")) for n in range(60)
     ]
@@ -267,22 +299,26 @@ def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp
     found = {each.turns[0].text_id: {"types": ["person"], "spans": spans} for each in chats[1:]}
     found |= {chats[0].turns[0].text_id: None}
     measure_clean(store, chats, text_embedding=_planted(chats), text_pii=found)
-    _, topics = _find(store)
+    return store
+
+
+def test_what_was_found_in_prompts_names_no_topic(with_names):
+    _, topics = _find(with_names)
     assert set(topics.filter(pl.col("topic") >= 0)["name"].str.contains("quandt")) == {False}
     assert any("lantern" in name for name in topics["name"])
-    store.replace("topic_names", store.empty("topic_names"))
-    monkeypatch.setattr(
-        type(PROVIDERS["topic_names"]),
-        "name_topics",
-        lambda self, asked: ["ask ann.lee@acme.com", "Ask Margaret Hamilton", "+44 20 7946 0958"][: len(asked)],
-    )
-    report, topics = _find(store)
+
+
+def test_what_is_found_in_a_name_is_left_out_of_it(with_names):
+    report, topics = _find(with_names, providers=_Chosen(topic_names=_NamesPeople()))
     assert all(name.startswith(("words left out as personal data (", "outliers")) for name in topics["name"])
     assert any("held personal data" in note for note in report.notes)
-    asked = []
-    monkeypatch.setattr(type(PROVIDERS["text_pii"]), "find_pii", lambda self, texts: asked.extend(texts))
-    assert _find(store)[1].equals(topics)
-    assert not asked  # what was found in a name is remembered, so a paid finder is not asked again
+
+
+def test_what_was_found_in_a_name_is_remembered_so_that_a_paid_finder_is_not_asked_again(with_names):
+    finders = [_Listens(), _Listens()]
+    tables = [_find(with_names, providers=_Chosen(topic_names=_NamesPeople(), text_pii=each))[1] for each in finders]
+    assert tables[0].equals(tables[1])
+    assert finders[0].texts and not finders[1].texts
 
 
 def test_vectors_that_are_read_in_pieces_give_the_same_topics(sixty, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flows.products import hidden_texts, item_ids
 from schemas.benches.bench import BenchItem, HiddenItem
 from schemas.errors import BadInput
-from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
+from tasks.bench.contamination.check import CHECKED_AT_ONCE, Checker, questions_of_release, questions_of_store
 from tasks.bench.contamination.prompt_index import (
     DISTINCTIVE_WORDS,
     RUN_WORDS,
@@ -91,13 +91,14 @@ def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_sp
     assert _check(bench, path)[0] == []
 
 
-def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.bench.contamination.check.CHECKED_AT_ONCE", 7)
-    path = tmp_path / "many.jsonl"
-    path.write_text("\n".join(json.dumps({"text": LONG if n % 10 == 0 else f"row {n}"}) for n in range(1, 41)))
+def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path):
+    path, count = tmp_path / "many.jsonl", 2 * CHECKED_AT_ONCE + 1
+    copies = [10, CHECKED_AT_ONCE, CHECKED_AT_ONCE + 1, count]
+    texts = (LONG if number in copies else f"row {number}" for number in range(1, count + 1))
+    path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     found, counted = _check(bench, path)
-    assert [overlap.row for overlap in found] == [10, 20, 30, 40]
-    assert counted.rows == 40
+    assert [overlap.row for overlap in found] == copies
+    assert counted.rows == count
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def server():
 
 
 @pytest.fixture(params=["openai", "gemini"])
-def night(request, server, monkeypatch, tmp_path):
+def night(request, server, monkeypatch, short_waits, tmp_path):
     """One night: measures a store's documents in batches, and gives the step's report."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("GEMINI_API_KEY", "test-key")
@@ -39,10 +39,6 @@ def night(request, server, monkeypatch, tmp_path):
 
     pytest.importorskip("openai", reason="production extra")
     pytest.importorskip("google.genai", reason="production extra")
-    from tasks.providers.production.calls import Service
-
-    monkeypatch.setattr(Service, "first_seconds", 0.005)
-    monkeypatch.setattr(Service, "longest_seconds", 0.1)
 
     def night(hours=1.0, budget=None):
         start_ledger(budget)

@@ -268,12 +268,11 @@ def test_answers_that_come_with_the_state_are_read_too(night, server):
 ROOT = Path(__file__).parents[4]
 ANSWERED = 5
 NIGHT = """
-import sys
+import sys, time
 from schemas.settings import Settings
 from tasks.signals.steps import measure_documents
 from tasks.providers import Providers
-from tasks.providers.production.calls import Service
-Service.first_seconds, Service.longest_seconds = 0.01, 0.1
+sleep, time.sleep = time.sleep, lambda seconds: sleep(min(seconds, 0.1))
 providers = Providers({"categories": sys.argv[2]})
 report = measure_documents.fn(Settings(store=sys.argv[1], workers=2, batch=True), providers)
 print(report.model_dump_json())
