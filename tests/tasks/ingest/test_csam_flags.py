@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tasks.ingest import log_files, read_new
+from tasks.ingest import read_new
+from tasks.ingest.log_files import LINE_BYTES_MAX, READ_BYTES
 from tasks.ingest.quarantine import ids_in, line_is_flagged
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, served, state, vote, write
 from tests.tasks.ingest.test_formats import ROWS
@@ -149,12 +150,16 @@ def test_flags_are_found_whatever_the_pieces_are(tmp_path, monkeypatch):
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
 
 
-@pytest.mark.parametrize("spelling", [b'"has_csam_image": true', b'"has_csam\\u005fimage":1'])
-@pytest.mark.parametrize("before", [90, 100, 116, 300, 555])
-def test_a_flag_behind_the_end_of_what_is_kept_of_an_overlong_line_is_found(tmp_path, monkeypatch, before, spelling):
-    for name, size in (("LINE_BYTES_MAX", 100), ("READ_BYTES", 128), ("_OVERLAP", 64)):
-        monkeypatch.setattr(log_files, name, size)
-    monkeypatch.setattr("tasks.ingest.read_logs.LINE_BYTES_MAX", 100)
+@pytest.mark.parametrize(
+    ("behind", "spelling"),
+    [
+        (-10, b'"has_csam_image": true'),
+        (READ_BYTES - 16, b'"has_csam\\u005fimage":1'),
+        (3 * READ_BYTES, b'"has_csam_image": true'),
+    ],
+)
+def test_a_flag_behind_the_end_of_what_is_kept_of_an_overlong_line_is_found(tmp_path, behind, spelling):
+    before = LINE_BYTES_MAX + behind
     path = tmp_path / "logs" / DAY
     path.parent.mkdir()
     path.write_bytes(b'{"a": "' + b"x" * before + b'", ' + spelling + b', "p": "' + BAD.encode() + b'"}\n[]\n')

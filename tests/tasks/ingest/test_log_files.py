@@ -9,9 +9,8 @@ import pytest
 import zstandard
 
 from schemas.errors import BadInput
-from tasks.ingest import log_files as module
 from tasks.ingest.image_files import image_folders, linked_images
-from tasks.ingest.log_files import lines, log_files
+from tasks.ingest.log_files import LINE_BYTES_MAX, READ_BYTES, lines, log_files
 from tasks.ingest.shrunk import shrunk_files
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, rejected, write
 
@@ -186,17 +185,15 @@ def test_windows_line_ends_and_a_missing_last_one_change_nothing(tmp_path, end):
     assert list(lines(file)) == [(1, b"1"), (2, b""), (3, b"2")]
 
 
-@pytest.mark.parametrize("read_bytes", [1, 7, 64, 1 << 20])
-def test_an_overlong_line_is_skipped_whatever_the_size_of_a_read(tmp_path, monkeypatch, read_bytes):
-    monkeypatch.setattr(module, "READ_BYTES", read_bytes)
-    monkeypatch.setattr(module, "LINE_BYTES_MAX", 50)
-    rows = [b"a" * 10, b"b" * 500, b"c" * 50, b"", b"d" * 51]
+@pytest.mark.parametrize("first", [10, READ_BYTES - 1, READ_BYTES, READ_BYTES + 1])
+def test_an_overlong_line_is_skipped_wherever_a_read_ends(tmp_path, first):
+    rows = [b"a" * first, b"b" * (LINE_BYTES_MAX + READ_BYTES), b"c" * LINE_BYTES_MAX, b"", b"d" * (LINE_BYTES_MAX + 1)]
     (tmp_path / DAY).write_bytes(b"\n".join(rows) + b"\n")
     (file,) = log_files(tmp_path)
     found = list(lines(file))
     assert [number for number, _ in found] == [1, 2, 3, 4, 5]
-    assert [len(raw) > 50 for _, raw in found] == [False, True, False, False, True]
-    assert [raw for _, raw in found if len(raw) <= 50] == [rows[0], rows[2], rows[3]]
+    assert [len(raw) > LINE_BYTES_MAX for _, raw in found] == [False, True, False, False, True]
+    assert [raw for _, raw in found if len(raw) <= LINE_BYTES_MAX] == [rows[0], rows[2], rows[3]]
 
 
 def test_images_that_only_file_names_link_are_found_again_when_one_more_was_saved(tmp_path):

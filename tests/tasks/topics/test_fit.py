@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.items.reject import TakenDownKind, Tombstone
 from schemas.settings import Settings, TopicSettings
 from tasks.storage.tables import Store, frame_of
-from tasks.topics.cluster import assign, reach_of
+from tasks.topics.cluster import REFERENCE_MAX, assign, reach_of
 from tasks.topics.engines import Clustering
 from tasks.topics.fit import TABLE, AskedDocuments, TopicDocuments, fit_and_assign, fit_day, largest_step
 from tests.builders import NOON
@@ -214,13 +214,14 @@ def test_a_kept_fit_of_something_else_is_not_used(store, changed):
     assert (after.found.labels == before.found.labels).all() == (changed != "a vector")
 
 
-def test_only_the_first_fitted_documents_vote(monkeypatch):
-    _, _, vectors = planted_documents([300])
-    model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
-    monkeypatch.setattr("tasks.topics.cluster.REFERENCE_MAX", 100)
-    monkeypatch.setattr("tasks.topics.cluster.VOTERS", 1)
-    assert assign(vectors, model, np.inf, vectors, 1)[0].labels.tolist()[:100] == list(range(100))
-    assert assign(vectors, model, np.inf, vectors, 1)[0].labels.max() == 99
+def test_only_the_first_fitted_documents_vote():
+    """The last ones are of another topic, and are those that ask."""
+    _, _, asking = planted_documents([30])
+    vectors = np.concatenate([np.resize(-asking, (REFERENCE_MAX, asking.shape[1])), asking])
+    count = len(vectors)
+    labels = np.where(np.arange(count) < REFERENCE_MAX, 0, 1).astype(np.int32)
+    model = Clustering(labels, np.ones(count, np.float32), np.zeros((count, 2), np.float32))
+    assert set(assign(vectors, model, np.inf, asking, 1)[0].labels.tolist()) == {0}
 
 
 def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
