@@ -236,19 +236,34 @@ def test_doctor_asks_each_paid_service_once_and_says_that_a_key_is_refused(curat
     assert "test-key" not in out + err
 
 
-def test_a_deployed_night_measures_nothing_when_a_service_refuses_and_does_when_one_is_down(
-    openai_server, monkeypatch, short_waits
-):
+NIGHT = Settings(store="s", providers={"moderation": "openai", "nsfw": "embedded"})
+
+
+def test_services_are_not_asked_before_a_command_where_somebody_waits():
     from flows.running.night import services_answer
 
-    night = Settings(store="s", providers={"moderation": "openai", "nsfw": "embedded"})
-    assert list(services_answer(night)) == [], "not for a command, where somebody waits"
+    assert list(services_answer(NIGHT)) == []
+
+
+@pytest.fixture
+def deployed(monkeypatch, short_waits) -> None:
+    """This is a run of a deployment."""
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "1")
+
+
+def test_a_deployed_night_measures_though_a_service_is_down(openai_server, deployed):
+    from flows.running.night import services_answer
+
     openai_server.answer(Reply({}, 503))
-    assert [report.counts for report in services_answer(night)] == [{"asked": 1, "silent": 1}]
+    assert [report.counts for report in services_answer(NIGHT)] == [{"asked": 1, "silent": 1}]
+
+
+def test_a_deployed_night_measures_nothing_when_a_service_refuses(openai_server, deployed):
+    from flows.running.night import services_answer
+
     openai_server.answer(Reply({"error": {"code": "insufficient_quota"}}, 429))
     with pytest.raises(MissingProvider, match=r"^openai_moderation: the quota is used up; nothing was measured"):
-        list(services_answer(night))
+        list(services_answer(NIGHT))
 
 
 def test_publish_reads_the_accepted_stand_ins(curate, here):

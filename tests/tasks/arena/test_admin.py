@@ -103,12 +103,20 @@ def test_the_oldest_words_of_refused_visitors_make_room_for_new_ones(tmp_path):
     assert numbers == [*range(2, APPEALS_MAX + 2)] and steering.now().appeals[-1].words == "the last words"
 
 
-def test_a_file_that_cannot_be_read_stops_the_start_and_keeps_a_running_arena_as_it_is(tmp_path):
-    steering, file = Steering(tmp_path), tmp_path / "admin.json"
+def test_the_file_of_an_arenas_state_is_for_its_owner_alone(tmp_path):
+    Steering(tmp_path).pause("ant", True)
+    assert (tmp_path / "admin.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_cannot_be_read_leaves_a_running_arena_as_it_is(tmp_path):
+    steering = Steering(tmp_path)
     steering.pause("ant", True)
-    assert file.stat().st_mode & 0o077 == 0
-    file.write_text("{half")
+    (tmp_path / "admin.json").write_text("{half")
     assert steering.now().paused == ["ant"]
+
+
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path):
+    (tmp_path / "admin.json").write_text("{half")
     with pytest.raises(BadInput, match=r"admin.json' cannot be read .*; mend it, or delete it"):
         Steering(tmp_path)
 

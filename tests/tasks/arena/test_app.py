@@ -18,7 +18,7 @@ from tests.built_arena import VISIT, image_file
 LEFT = RecordType.LEFT_VOTE
 
 
-def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(build, admission):
+def test_uploads_are_limited_by_the_address_that_the_last_proxy_saw(build, admission):
     built = build(proxies=1)
     at_once, most, lock = [0], [0], threading.Lock()
     photo = image_file()

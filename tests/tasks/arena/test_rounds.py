@@ -70,7 +70,7 @@ def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, admission,
     assert not store.parts("rejects") or store.read("rejects").is_empty()
 
 
-def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build):
+def test_a_vote_that_is_being_written_is_the_only_one_though_its_request_is_cancelled(build):
     """Another process holds the lock of the log file meanwhile."""
     built = build()
 

@@ -112,7 +112,7 @@ def test_a_limit_of_the_rate_counts_once_a_call_because_it_fails_many_at_once(se
         assert outcomes == [reason] * 11 + [PAUSED] * 9  # ten, and one that tries alone
 
 
-def test_outside_of_a_run_a_paused_service_is_asked_now_and_then(service, clock):
+def test_outside_of_a_run_a_paused_service_is_asked_every_few_seconds(service, clock):
     service.attempts = 1
     work = Flaky(*[passing()] * 12)
     start_ledger()

@@ -181,7 +181,7 @@ print(SpacyEntities().count_entities([{ENGLISH!r}]), "torch" in sys.modules, fin
     assert told.split() == ["[3]", "False", "torch"]
 
 
-def test_a_pipeline_that_is_installed_is_used_for_its_language_and_named_in_the_version(tmp_path, monkeypatch):
+def test_a_pipeline_that_is_installed_is_used_for_its_language(tmp_path, monkeypatch):
     """The German one here is the English one under another name."""
     before = SpacyEntities().version
     described = tmp_path / "de_core_web_sm-1.0.dist-info"

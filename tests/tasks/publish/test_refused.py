@@ -144,7 +144,7 @@ def test_another_release_under_the_approved_name_is_not_published(hub, release):
     assert hub.requests == []
 
 
-def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, waited):
+def test_a_release_that_is_taken_down_while_it_is_sent_gets_no_tag(hub, release, waited):
     plan = plan_upload(release, REPO, parts_of_release, False, False, False)
     hub.meanwhile("POST", "/repos/create", (release / SHARD).unlink)
     with pytest.raises(ReleaseConflict, match=r"train-00000-of-00001\.parquet"):

@@ -23,7 +23,7 @@ def test_nothing_to_do_and_short_work_show_nothing_in_a_log(capsys, total):
     assert capsys.readouterr() == ("", "")
 
 
-def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, clock):
+def test_long_work_shows_its_pace_on_stderr_alone(capsys, clock):
     with progress("images", 4000) as advance:
         for count in (1500, 2500):
             clock.later(SECONDS_BETWEEN_LINES)

@@ -115,7 +115,7 @@ def test_what_cannot_be_used_is_one_line_and_changes_nothing(store, folder, tmp_
     assert not new.exists() and {file: file.read_bytes() for file in before} == before
 
 
-def test_a_full_disk_is_one_line_and_the_earlier_backup_stays(store, folder, tmp_path, refused, curate):
+def test_a_backup_that_finds_no_room_leaves_the_earlier_one_whole(store, folder, tmp_path, refused, curate):
     store.append(
         "rejects", frame_of(Reject, [Reject(source="new", line=1, reason=RejectReason.BLANK_LINE, evidence="")])
     )

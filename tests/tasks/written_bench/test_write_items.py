@@ -158,7 +158,7 @@ def test_a_model_writes_anew_what_the_stand_in_wrote(tmp_path, server):
     assert items_for_judging(store, "b")[1] == pair
 
 
-def test_captions_then_references_are_written_in_two_batches_and_none_twice(tmp_path, monkeypatch, short_waits):
+def test_captions_then_references_are_written_in_two_batches_once(tmp_path, monkeypatch, short_waits):
     store = _without(visit_bench(tmp_path / "store", {}), "captions", "references")
 
     def said(row):
