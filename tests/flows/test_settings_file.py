@@ -246,19 +246,19 @@ def test_services_are_not_asked_before_a_command_where_somebody_waits():
 
 
 @pytest.fixture
-def deployed(monkeypatch, short_waits) -> None:
+def in_deployment(monkeypatch, short_waits) -> None:
     """This is a run of a deployment."""
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "1")
 
 
-def test_a_deployed_night_measures_though_a_service_is_down(openai_server, deployed):
+def test_a_deployed_night_measures_though_a_service_is_down(openai_server, in_deployment):
     from flows.running.night import services_answer
 
     openai_server.answer(Reply({}, 503))
     assert [report.counts for report in services_answer(NIGHT)] == [{"asked": 1, "silent": 1}]
 
 
-def test_a_deployed_night_measures_nothing_when_a_service_refuses(openai_server, deployed):
+def test_a_deployed_night_measures_nothing_when_a_service_refuses(openai_server, in_deployment):
     from flows.running.night import services_answer
 
     openai_server.answer(Reply({"error": {"code": "insufficient_quota"}}, 429))
