@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "os.rmdir": "rmdir"}
@@ -84,12 +84,8 @@ def steps_at(kind: str, pattern: str) -> Iterator[list[str]]:
 
 
 @contextmanager
-def ends_at(kind: str, pattern: str, number: int = 1, error: BaseException | None = None) -> Iterator[list[str]]:
-    """Raises `error`, by default `Killed`, in place of the `number`-th such step and of all that follow.
-
-    Yields the paths of the steps that were not done.
-    """
-    paths: list[str] = []
+def ends_at(kind: str, pattern: str, number: int = 1, error: BaseException | None = None) -> Iterator[None]:
+    """Raises `error`, by default `Killed`, in place of the `number`-th such step and of all that follow."""
     count = 0
 
     def listen(step: Step) -> None:
@@ -97,14 +93,13 @@ def ends_at(kind: str, pattern: str, number: int = 1, error: BaseException | Non
         if step.kind == kind and re.search(pattern, step.path):
             count += 1
             if count >= number:
-                paths.append(step.path)
                 raise error or Killed
 
     with heard(listen):
-        yield paths
+        yield
 
 
-def full_at(pattern: str) -> Any:
+def full_at(pattern: str) -> AbstractContextManager[None]:
     """No room for files whose path has the pattern, as a context."""
     return ends_at("write", pattern, error=OSError(errno.ENOSPC, "No space left on device"))
 

@@ -146,22 +146,18 @@ def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
     assert not elsewhere.shards
 
 
-class _Paid(OpenNsfw):
-    """As if a service did it."""
+class Paid(OpenNsfw):
+    """A provider of one's own, which asks a service."""
 
     service = "a service"
 
 
-class _WithPaid(Providers):
-    def __getitem__(self, capability):
-        return _Paid() if capability == "nsfw" else super().__getitem__(capability)
-
-
 def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path):
+    providers = Providers({"nsfw": f"{__name__}:Paid"})
     with shards_on(Elsewhere()):
-        store, report = taken_in(logs, tmp_path, "dask", providers=_WithPaid())
+        store, report = taken_in(logs, tmp_path, "dask", providers=providers)
         assert report.model_calls["faces"] >= IMAGES - len(SAME) and "nsfw" not in report.model_calls
-        caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), _WithPaid())
+        caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), providers)
     assert caught_up.model_calls == {"nsfw": IMAGES - len(SAME)}
     assert store.read("signals/nsfw").height == IMAGES - len(SAME)
 
