@@ -1,22 +1,21 @@
 """Agreement of taggers against hand-worked and published numbers; a new tag is one prompt file and one line."""
 
-from typing import Any
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import create_model
 
-import schemas.tags
-import tasks.prompts
-from schemas.row import Row
-from schemas.tags import Categories, FromImages, Sees
 from tasks.runtime.shares import clopper_pearson
 from tasks.signals.tag_evaluation import agreements, disagreements
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import facts_frame
+from tests.places import ROOT
 
 TABLE = {(True, True): 20, (True, False): 5, (False, True): 10, (False, False): 15}
 
@@ -103,20 +102,28 @@ def test_facts_from_before_a_tag_was_added_stay_readable(older):
         assert signal_values(older, "categories", "old", ["ocr", "humor"], ids).rows() == [("a", True, None)]
 
 
-def test_a_line_and_a_file_are_enough_for_both_modes(monkeypatch):
-    pytest.importorskip("openai", reason="production extra")
-    from tasks.prompts import tags_prompt
+ASK_TOGETHER = """
+import schemas.tags
+from tasks.prompts import tags_prompt
+print(schemas.tags.sees("selfie").name)
+print(tags_prompt("categories", schemas.tags.TAGS).text)
+"""
 
-    wider: Any = create_model("Categories", __base__=Categories, __module__="x", selfie=(FromImages, ...))
-    assert issubclass(wider, Row)
-    monkeypatch.setattr(schemas.tags, "Categories", wider)
-    read = tasks.prompts.text_of_prompt
-    monkeypatch.setattr(
-        tasks.prompts,
-        "text_of_prompt",
-        lambda name: "* `selfie`: taken by the person shown.\n" if "selfie" in name else read(name),
+
+def test_a_line_and_a_file_are_enough_for_a_tag(tmp_path):
+    """In a copy of what is changed, beside which stands all else."""
+    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
+    shutil.copytree(ROOT / "tasks" / "prompts", tmp_path / "tasks" / "prompts")
+    for path in (ROOT / "tasks").iterdir():
+        if path.name != "prompts":
+            (tmp_path / "tasks" / path.name).symlink_to(path)
+    tags = tmp_path / "schemas" / "tags.py"
+    tags.write_text(
+        tags.read_text().replace("    diagram: FromImages\n", "    selfie: FromImages\n    diagram: FromImages\n")
     )
-    assert schemas.tags.sees("selfie") is Sees.IMAGES
-    together = tags_prompt("categories", tuple(wider.model_fields))
-    assert "* `selfie`: taken by the person shown." in together.text
-    assert together.text.index("pictures alone") < together.text.index("`selfie`:")
+    (tmp_path / "tasks" / "prompts" / "tags" / "selfie.md").write_text("* `selfie`: taken by the person shown.\n")
+    command, path = [sys.executable, "-c", ASK_TOGETHER], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, check=True).stdout
+    sees, _, together = told.partition("\n")
+    assert sees == "IMAGES" and "* `selfie`: taken by the person shown." in together
+    assert together.index("pictures alone") < together.index("`selfie`:")
