@@ -144,9 +144,9 @@ def clock(monkeypatch) -> Clock:
 
 @pytest.fixture
 def short_waits(monkeypatch) -> None:
-    """Waits between two attempts, or two looks at a batch, end after a few milliseconds."""
+    """Waits between two attempts, or two looks at a batch, take a two hundredth of their time."""
     sleep = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.005)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(seconds / 200))
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A benchmark made on demand: asked for once, the same in every run and after a kill, its keys even."""
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -136,18 +135,22 @@ def test_a_question_asks_for_what_its_level_says_and_the_image_shows(made):
         assert question_problem(reply, elements) == ""
 
 
-def test_a_benchmark_that_was_begun_goes_on_when_its_capability_is_worded_anew(tmp_path):
-    worded = load_capability("spatial").model_dump(mode="json")
-    (tmp_path / "spatial.yaml").write_text(json.dumps(worded))  # JSON is YAML
-    sizes = {"general": 1, "fine": 1, "per_aspect": 1, "levels": ["easy"], "capability": str(tmp_path / "spatial.yaml")}
-    settings = settings_for(tmp_path / "store", **sizes)
+def test_a_benchmark_goes_on_whose_capability_an_earlier_version_worded_otherwise(tmp_path):
+    settings = settings_for(tmp_path / "store", general=1, fine=1, per_aspect=1, levels=["easy"])
     write_texts.fn(settings, Providers())
-    (tmp_path / "spatial.yaml").write_text(json.dumps(worded | {"goal": "Another goal here."}))
-    before = read_bench(Store(settings.store), NAME).bench
+    store, earlier = Store(settings.store), load_capability("spatial").model_copy(update={"goal": "Another goal here."})
+    begun = store.read("generated_benches").with_columns(capability=pl.lit(earlier.model_dump_json()))
+    store.replace("generated_benches", begun)
+    before = read_bench(store, NAME).bench
     write_texts.fn(settings, Providers())
     assert read_bench(Store(settings.store), NAME).bench == before
+
+
+def test_a_benchmark_that_was_begun_with_other_sizes_is_refused(tmp_path):
+    sizes = {"general": 1, "fine": 1, "levels": ["easy"]}
+    write_texts.fn(settings_for(tmp_path / "store", per_aspect=1, **sizes), Providers())
     with pytest.raises(BadInput, match="was begun with other per aspect"):
-        write_texts.fn(settings_for(tmp_path / "store", **sizes | {"per_aspect": 2}), Providers())
+        write_texts.fn(settings_for(tmp_path / "store", per_aspect=2, **sizes), Providers())
 
 
 def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
