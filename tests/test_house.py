@@ -44,7 +44,6 @@ PATCHED = {
     "tasks.runtime.serving.BODY_SECONDS": _CLOCK,
     "tasks.runtime.serving.HEAD_SECONDS": _CLOCK,
     "tasks.storage.lock.Terms.__new__.__defaults__": _CLOCK,
-    "tasks.storage.lock._now": _CLOCK,
     "flows.commands.command_line": "made once for all tests, because typer takes 25 ms a command",
     "flows.demo.demo_run.until_drawn": "the store is curated already, which takes a minute",
     "tasks.arena.words._HERE": _MACHINE,
@@ -98,10 +97,9 @@ PATCHED = {
     "tasks.providers.embedded.known_tags.WordsAndLayout": "an answer of each kind for every tag",
     "tasks.providers.embedded.known_tags.tag_answers": "figures of tags as they would be after another measurement",
     "tasks.ingest.database.database_days": "the database ends in the midst of one day",
-    "tasks.storage.tables.Store.purge": "another run takes a bucket over in the midst of a migration",
 }
 """Names of this repository, or of what a test made of it, that tests replace, with the reason. No name joins them."""
-PATCHES = 78
+PATCHES = 76
 """How often tests replace one of them. The number only falls."""
 OTHERS = {"datasets", "ray", "openai", "uvicorn"}
 """Packages of others that a test imports only where they are installed, so that their names are bound in it."""

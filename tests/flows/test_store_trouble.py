@@ -1,11 +1,13 @@
 """An object store that refuses or is lost, and a full disk, are one clear line, and the next run goes on."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import polars as pl
 import pytest
@@ -140,7 +142,9 @@ def older(bucket, tmp_path, monkeypatch, arguments) -> Store:
     return store
 
 
-def test_a_migration_in_a_bucket_is_killed_goes_on_and_stops_when_another_run_took_it_over(older, curate, monkeypatch):
+def test_a_migration_in_a_bucket_is_killed_goes_on_and_stops_when_another_run_took_it_over(
+    older, bucket, curate, monkeypatch
+):
     rows = {table: older.read(table) for table in ("battles", "conversations", "redacted_conversations", "ratings")}
     bring_on = ("migrate", older.root, "--yes")
     killed = subprocess.run([sys.executable, "-c", KILL, *bring_on], cwd=ROOT, capture_output=True)
@@ -148,19 +152,34 @@ def test_a_migration_in_a_bucket_is_killed_goes_on_and_stops_when_another_run_to
     code, _, err = curate(*bring_on)
     assert (code, err.count("curate: "), "its hold ends by itself 10 minutes after it" in err) == (2, 1, True)
     monkeypatch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "purge", lambda self, *_: _taken_over(self, patch))
+    with monkeypatch.context() as patch, _taken_over(older, bucket, patch) as endpoint:
+        patch.setenv("AWS_ENDPOINT_URL", endpoint)
+        s3fs.S3FileSystem.clear_instance_cache()
         code, _, err = curate(*bring_on)
+    s3fs.S3FileSystem.clear_instance_cache()
     assert (code, err.count("\n"), "was taken over by another run" in err) == (2, 1, True)
-    older.fs.invalidate_cache()
     assert curate(*bring_on)[0] == 0
     assert all(Store.existing(older.root).read(table).equals(of_table) for table, of_table in rows.items())
 
 
-def _taken_over(store: Store, patch: pytest.MonkeyPatch) -> None:
-    """Another run takes the store over while this one stands still for hours."""
-    store.fs.pipe_file(store.at("writing.lock"), b"2024-06-20 00:00:00 UTC another")
-    patch.setattr("tasks.storage.lock._now", lambda: time.monotonic() + 1e6)
+@contextmanager
+def _taken_over(store: Store, bucket: dict[str, str], patch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address of the bucket: at the first part that is deleted, another run takes the store over.
+
+    This one stands still for hours meanwhile, as a machine that is suspended.
+    """
+    now, begun = time.clock_gettime, []
+    lock = {"Bucket": "another", "Key": store.at("writing.lock").partition("/")[2]}
+
+    def hear(content: bytes) -> None:
+        if not begun and re.match(rb"DELETE \S+\.parquet", content):
+            begun.append(content)
+            s3_client(bucket).put_object(**lock, Body=b"2024-06-20 00:00:00 UTC another")
+            patch.setattr(time, "clock_gettime", lambda kind: now(kind) + 1e6)
+
+    with cut_off_at(int(bucket["AWS_ENDPOINT_URL"].rpartition(":")[2]), b"no server says this", hear) as port:
+        yield f"http://127.0.0.1:{port}"
+    assert begun
 
 
 def _rejects(source: str, count: int) -> pl.DataFrame:
