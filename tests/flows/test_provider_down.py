@@ -28,9 +28,10 @@ def logs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def impatient(monkeypatch, short_waits):
+def impatient(monkeypatch):
     """Retries wait almost no time."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setattr(Service, "first_seconds", 0.001)
 
 
 def _reasons(store: Store) -> pl.Series:
