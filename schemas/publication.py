@@ -48,7 +48,7 @@ class UploadPlan(Row):
 
 
 class Publication(Row):
-    """One version of a dataset on the Hub."""
+    """One version of a dataset that is on the Hub, or was."""
 
     repo: str
     """ORG/NAME of the dataset repository."""
@@ -64,6 +64,8 @@ class Publication(Row):
     """Embedded stand-ins that the publisher accepted by name; empty without."""
     published_at: datetime
     """When it was published (UTC)."""
+    yanked_at: datetime | None = None
+    """When it was taken back (UTC); null while it is on the Hub, or may be."""
 
 
 class SftStyle(StrEnum):

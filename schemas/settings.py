@@ -176,12 +176,14 @@ class RetentionSettings(Row):
     """How long what runs leave is kept; applied at the end of a whole run. `curate status` lists what would go."""
 
     keep_releases: int | None = Field(default=None, ge=1)
-    """Newest releases whose data is kept; null for all. Never removed: the newest, those on the Hub, manifests."""
+    """Newest releases whose data is kept; null for all. Never removed: the newest, those that are or were on the Hub,
+    those whose benchmark is in use, manifests."""
     thin_releases: bool = False
     """Keep the last release of each day for a month, and the last of each month for ever, beside the newest that
     `keep_releases` says (one without it). `curate init` writes yes."""
     runs_days: int | None = Field(default=None, ge=1)
-    """Days for which run records are kept; null for ever. The newest 30 stay: the drift check compares with them."""
+    """Days for which run records are kept; null for ever. Beside these stay the newest 30, with which the drift check
+    compares, those of this month, whose cost its limits count, and the last of each deployment and kept release."""
     probes_days: int | None = Field(default=None, ge=1)
     """Days after which the planted probes are measured anew in an empty store; null for never."""
     prefect_days: int | None = Field(default=None, ge=1)

@@ -138,18 +138,18 @@ def yank(
     from tasks.publish.hub import PREVIEW, hub_api, quiet_client
     from tasks.publish.plan import check_name
     from tasks.publish.push import require_version, yank_version
-    from tasks.publish.records import forget
+    from tasks.publish.records import record_yank
 
-    api = hub_api()
+    api, now = hub_api(), datetime.now(UTC)
     quiet_client()
     check_name(repo, longest="")
     of_store = existing(store) if store else None
     try:
         require_version(api, repo, version)
     except BadInput:
-        if of_store is None or not forget(of_store, version, repo):
+        if of_store is None or not record_yank(of_store, version, repo, now):
             raise
-        print(f"{repo} has no version {version} any more; its record in the store was removed")
+        print(f"{repo} has no version {version} any more; the store's record says so now")
         return
     if not yes:
         history = "" if version.startswith(PREVIEW) else ", with the history of its main branch"
@@ -159,7 +159,7 @@ def yank(
         print(f"{done}: {count:,}")
     print(f"{repo} has no version {version} any more")
     if of_store:
-        forget(of_store, version, repo)
+        record_yank(of_store, version, repo, now)
 
 
 def _print(lines: list[str]) -> None:

@@ -100,18 +100,18 @@ class Push:
     def run(self) -> str:
         """Upload, and return the commit. Files of the repository that publishing does not write stay.
 
-        Raises ReleaseConflict when a takedown has withdrawn the release, before or during the upload; `curate yank`
-        also removes a commit without a tag.
+        Raises ReleaseConflict when a takedown or retention has withdrawn the release, before or during the upload;
+        `curate yank` also removes a commit without a tag.
         """
         if self._withdrawn():
-            raise ReleaseConflict(f"version {self._plan.version} was taken down; nothing more is published")
+            raise ReleaseConflict(f"version {self._plan.version} was withdrawn; nothing more is published")
         self._make_repository()
         commit = self._remote.with_retries(self._commit, "committing to")
         if differing := self._remote.differing(self.files, commit):
             raise HubError(f"{self.repo}: {differing[0]} is not there as it was sent; run the same command again")
         if self._withdrawn():
             raise ReleaseConflict(
-                f"version {self._plan.version} was taken down while it was sent to {self.repo}; take it back with: "
+                f"version {self._plan.version} was withdrawn while it was sent to {self.repo}; take it back with: "
                 f"`curate yank {self._plan.revision} --repo {self.repo}`"
             )
         # the Hub has the local files (above), and the local files are the approved ones
@@ -187,8 +187,8 @@ def publish_release(
 
     `site`: the folder with `explorer/`, when the plan has one. `by`: who approved it, for the audit log.
 
-    A takedown first withdraws a release and then reads the store's record of publications. Publishing first writes the
-    record and then checks whether the release was withdrawn. So at least one of the two sees the other.
+    A takedown, and retention, first mark a release as withdrawn and then read the store's record of publications.
+    Publishing first writes the record and then looks for the mark. So at least one of the two sees the other.
 
     All repositories are checked before any is changed. After an interruption the same call completes the rest. Raises
     HubError, BadInput or ReleaseConflict.

@@ -1,7 +1,7 @@
 """The store's record of publications on the Hub: one file each, `published/ORG/NAME/REVISION.json`.
 
 The file is written before anything is sent, so that no publication is missed. One file for each lets several publish at
-the same time.
+the same time. It stays when a version is taken back: copies that others downloaded stay, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,16 +42,15 @@ def record_commits(store: Store, plan: UploadPlan, commits: dict[str, str], now:
             store.write_bytes(_place(row.repo, row.revision), row.model_dump_json(indent=2).encode())
 
 
-def forget(store: Store, revision: str, repo: str) -> bool:
-    """Delete the record of a publication. Returns whether there was one."""
-    place = _place(repo, revision)
-    with _writing(store):
-        there = store.read_bytes(place) is not None
-    if there:
+def record_yank(store: Store, revision: str, repo: str, now: datetime) -> bool:
+    """Record that a version was taken back. Returns whether one was on record as on the Hub."""
+    taken_back = [row for row in publications(store) if (row.repo, row.revision) == (repo, revision)]
+    for row in taken_back:
         add_audit_entry(store, Audited.YANKED, {"repositories": 1}, f"{revision} of {repo}")
         with _writing(store):
-            store.fs.rm_file(store.at(place))
-    return there
+            content = row.model_copy(update={"yanked_at": now}).model_dump_json(indent=2)
+            store.write_bytes(_place(repo, revision), content.encode())
+    return bool(taken_back)
 
 
 def unfinished(store: Store, plan: UploadPlan) -> set[str]:
@@ -73,7 +72,15 @@ def previous(store: Store, repos: Iterable[str], version: str) -> str | None:
 
 
 def publications(store: Store) -> Iterator[Publication]:
-    """All publications on record, by repository and revision. Raises StoreUnwell for a record that cannot be read."""
+    """Publications that are on the Hub, or may be. Order and errors are those of `ever_published`."""
+    return (row for row in ever_published(store) if row.yanked_at is None)
+
+
+def ever_published(store: Store) -> Iterator[Publication]:
+    """All publications on record, also those that were taken back, by repository and revision.
+
+    Raises StoreUnwell for a record that cannot be read.
+    """
     store.fs.invalidate_cache()
     for path in sorted(store.fs.find(store.at(_FOLDER))):
         relative = path.removeprefix(f"{store.path}/")

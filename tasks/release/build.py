@@ -314,8 +314,9 @@ def place_release(
     `stated`: files that name the version, and are written again where it gets another one. Files that `earlier` has,
     too, are taken over from there.
 
-    If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by
-    the user raises ReleaseConflict; a default version gets the next free attempt (`-attempt2`, …).
+    If the version exists with the same content, nothing is moved. If it exists with other content, or its data was
+    removed, a version chosen by the user raises ReleaseConflict; a default version gets the next free attempt
+    (`-attempt2`, …).
     """
     sealed = json.loads((staging / MANIFEST).read_text(encoding="utf-8"))
     for attempt in count(1):
@@ -323,13 +324,13 @@ def place_release(
         existing = store.read_bytes(f"releases/{candidate}/{MANIFEST}")
         if existing is None:
             break
-        if _same_content(json.loads(existing), sealed):
+        is_removed = store.read_bytes(f"releases/{candidate}/{WITHDRAWN}") is not None
+        if not is_removed and _same_content(json.loads(existing), sealed):
             shutil.rmtree(staging)
             return candidate, False
         if chosen_by_user:
-            raise ReleaseConflict(
-                f"release {version!r} exists with other content; releases are never edited, choose another version"
-            )
+            state = "was removed" if is_removed else "exists with other content"
+            raise ReleaseConflict(f"release {version!r} {state}; releases are never edited, choose another version")
     if candidate != version:
         _rename(staging, sealed, candidate, stated)
     _move(store, staging, f"releases/{candidate}", earlier)

@@ -69,7 +69,7 @@ def withdraw_releases(store: Store, versions: list[str], why: str = TAKEDOWN) ->
     Killed builds leave the staging folder, and on an object store a partly copied release without a manifest.
     """
     for version in versions:
-        store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": why}).encode())
+        mark_withdrawn(store, version, why)
         for exported in (store.at(compat.folder(version)) for compat in Compat):
             if store.fs.exists(exported):
                 store.fs.rm(exported, recursive=True)
@@ -79,6 +79,16 @@ def withdraw_releases(store: Store, versions: list[str], why: str = TAKEDOWN) ->
     shutil.rmtree(staging_folder(store), ignore_errors=True)
     for path in set(_folders(store)) - {store.at(f"releases/{version}") for version in _versions(store)}:
         store.fs.rm(path, recursive=True)
+
+
+def mark_withdrawn(store: Store, version: str, why: str) -> None:
+    """Say why the data of a release goes; from then on nobody publishes it."""
+    store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": why}).encode())
+
+
+def unmark_withdrawn(store: Store, version: str) -> None:
+    """Take the mark back, before anything was deleted."""
+    store.fs.rm_file(store.at(f"releases/{version}/{WITHDRAWN}"))
 
 
 def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:

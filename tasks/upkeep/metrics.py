@@ -9,10 +9,11 @@ alerts and the dashboard on these names. A further figure is an entry of `GAUGES
 import math
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsspec.implementations.local import LocalFileSystem
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
@@ -20,7 +21,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 from schemas.errors import BadInput
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from schemas.upkeep import Due, Holdings, MonthCost
+from schemas.upkeep import Due, Holdings
 from tasks.providers import EMBEDDED
 from tasks.storage.records import COMPLETED, FAILED, HELD, KILLED, RUNNING
 from tasks.storage.tables import Store
@@ -48,13 +49,13 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "last_run_state": ("1 for the state of the last run, 0 for the others.", ("deployment", "state")),
     "stage_seconds": ("Duration of a stage in the last run that had it.", ("deployment", "stage")),
     "stage_items": ("Items that a stage worked on in the last run that had it.", ("deployment", "stage")),
-    "failed_items": ("Items that the last run could not measure.", ("signal", "provider")),
+    "failed_items": ("Items that the last run could not measure.", ("deployment", "signal", "provider")),
     "lines": ("Input lines by outcome, at the last release.", ("outcome", "reason")),
     "waiting": ("Things that wait for people or for the next run.", ("what",)),
-    "month_requests": ("Requests of this month's runs.", ("service",)),
-    "month_requests_unpriced": ("Those of them without a price, which count as no cost.", ("service",)),
-    "month_usd": ("Cost of this month's runs in US dollars, with what is unconfirmed.", ("service",)),
-    "month_usd_total": ("The same of all services.", ()),
+    "month_requests": ("Requests of this month's runs.", ("deployment", "service")),
+    "month_requests_unpriced": ("Those of them without a price, which count as no cost.", ("deployment", "service")),
+    "month_usd": ("Cost of this month's runs in US dollars, with what is unconfirmed.", ("deployment", "service")),
+    "month_usd_total": ("The same of all deployments and services.", ()),
     "month_usd_max": ("Limit of that cost (month_usd_max); infinite without one.", ()),
     "month_provider_usd": ("The same of a provider with a limit of its own.", ("provider",)),
     "month_provider_usd_max": ("Limit of that cost (month_usd_max_by).", ("provider",)),
@@ -90,9 +91,9 @@ def write_metrics(
         figure: Gauge(f"curate_{figure}", meaning, ("store", *labels), registry=registry)
         for figure, (meaning, labels) in GAUGES.items()
     }
-    samples = [*_of_store(store, holds, now), *_of_runs(records), *_of_last_run(records, settings.providers)]
+    samples = [*_of_store(store, holds, now), *_of_runs(records), *_of_failures(records, settings.providers)]
     samples += [_Sample("waiting", row.count, (row.what,)) for row in waits]
-    samples += _of_month(month_costs(records, now), records)
+    samples += [*_of_lines(records), *_of_month(records, now)]
     samples.append(_Sample("month_usd_max", math.inf if settings.month_usd_max is None else settings.month_usd_max))
     for limit in month_limits(records, settings, now):
         if limit.provider:
@@ -156,24 +157,28 @@ def _of_runs(records: Records) -> Iterator[_Sample]:
             yield _Sample(figure, value, (deployment, name))
 
 
-def _of_last_run(records: Records, providers: Mapping[str, str]) -> Iterator[_Sample]:
-    """Items that the last run could not measure, and lines by outcome at the last release.
+def _of_failures(records: Records, providers: Mapping[str, str]) -> Iterator[_Sample]:
+    """Items that the last run of each deployment could not measure.
 
-    Each provider that any run had keeps its series; `providers` are those of the settings now.
+    Each provider that any run of it had keeps its series; `providers` are those of the settings now.
     """
-    failed = {(signal, providers.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
+    failed = {(NIGHTLY, signal, providers.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
     for record in records:
-        failed = dict.fromkeys(failed, 0)
-        of_run = record.get("settings", {}).get("providers", {})
-        failed |= {(signal, of_run.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
+        deployment, of_run = deployment_of(record), record.get("settings", {}).get("providers", {})
+        failed |= dict.fromkeys([labels for labels in failed if labels[0] == deployment], 0)
+        failed |= {(deployment, signal, of_run.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
         for stage in record["stages"]:
             for cause, count in stage["failures"].items():
                 signal = cause.partition(":")[0]
-                labels = (signal, of_run.get(signal, EMBEDDED))
+                labels = (deployment, signal, of_run.get(signal, EMBEDDED))
                 failed[labels] = failed.get(labels, 0) + count
     for labels, count in sorted(failed.items()):
         yield _Sample("failed_items", count, labels)
-    lines = dict[tuple[str, str], int]()
+
+
+def _of_lines(records: Records) -> Iterator[_Sample]:
+    """Lines by outcome at the last release; each reason that any release had keeps its series."""
+    lines = {("kept", ""): 0}
     for record in records:
         if funnel := record.get("funnel"):
             lines = dict.fromkeys(lines, 0)
@@ -185,12 +190,17 @@ def _of_last_run(records: Records, providers: Mapping[str, str]) -> Iterator[_Sa
         yield _Sample("lines", count, labels)
 
 
-def _of_month(costs: Sequence[MonthCost], records: Records) -> Iterator[_Sample]:
-    """Requests and cost by service, of all services that were ever asked."""
-    known = dict.fromkeys(sorted(service_uses(records)), (0, 0, 0.0))
-    known |= {row.service: (row.requests, row.requests_unpriced, row.usd + row.usd_unconfirmed) for row in costs}
-    for service, (requests, unpriced, usd) in known.items():
-        yield _Sample("month_requests", requests, (service,))
-        yield _Sample("month_requests_unpriced", unpriced, (service,))
-        yield _Sample("month_usd", usd, (service,))
-    yield _Sample("month_usd_total", sum(usd for _, _, usd in known.values()))
+def _of_month(records: Records, now: datetime) -> Iterator[_Sample]:
+    """Requests and cost by deployment and service, of all services that a run of the deployment ever asked."""
+    records_of = defaultdict[str, list[Mapping[str, Any]]](list)
+    for record in records:
+        records_of[deployment_of(record)].append(record)
+    for deployment, of_deployment in sorted(records_of.items()):
+        asked = dict.fromkeys(sorted(service_uses(of_deployment)), (0, 0, 0.0))
+        for row in month_costs(of_deployment, now):
+            asked[row.service] = (row.requests, row.requests_unpriced, row.usd + row.usd_unconfirmed)
+        for service, (requests, unpriced, usd) in asked.items():
+            yield _Sample("month_requests", requests, (deployment, service))
+            yield _Sample("month_requests_unpriced", unpriced, (deployment, service))
+            yield _Sample("month_usd", usd, (deployment, service))
+    yield _Sample("month_usd_total", sum(row.usd + row.usd_unconfirmed for row in month_costs(records, now)))

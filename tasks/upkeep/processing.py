@@ -17,7 +17,7 @@ from schemas.tables import TABLES
 from schemas.upkeep import AuditEntry
 from tasks.export.destination import exports
 from tasks.ingest.scrub import scrubbed_files
-from tasks.publish.records import publications
+from tasks.publish.records import ever_published
 from tasks.runtime.untrusted import one_file, one_line
 from tasks.storage.records import audit_entries, known_people, record_paths, run_records
 from tasks.storage.tables import Store
@@ -77,7 +77,7 @@ def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row
     yield _Row("store, secret/", "the keys of the hashes", "", "as long as the store")
     kept = ["the last of each day for a month, of each month for ever"] if retention.thin_releases else []
     kept += [f"the newest {retention.keep_releases:,}"] if retention.keep_releases else []
-    kept += ["those on the Hub or in use"] if kept else []
+    kept += ["those that are or were on the Hub, or in use"] if kept else []
     yield _Row(
         "store, releases/",
         "what the policy keeps, redacted where it says so",
@@ -112,9 +112,10 @@ def _recipients(store: Store, settings: Settings, records: Records) -> Iterator[
     for capability, provider in sorted(settings.providers.items()):
         if provider != "embedded":
             yield _Row(f"provider {provider}", f"chosen for {capability}", "", "see its terms, if it is a service")
-    for row in publications(store):
+    for row in ever_published(store):
         reach = "everybody" if row.public else "those whom the repository lets in"
-        yield _Row(f"Hub, {row.repo}", f"version {row.version}, for {reach}", _day(row.published_at), "until a yank")
+        until = f"taken back on {_day(row.yanked_at)}" if row.yanked_at else "until a yank"
+        yield _Row(f"Hub, {row.repo}", f"version {row.version}, for {reach}", _day(row.published_at), until)
     for export in exports(store):
         version = f" of version {export.version}" if export.version else ""
         yield _Row(f"{export.kind.value}{version}", "a copy outside of the store", _day(export.exported_at), _FOR_EVER)

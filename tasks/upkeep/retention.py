@@ -1,46 +1,65 @@
 """Retention of a store: data of old releases, old run records, the probes' store. What people wrote stays.
 
 The manifest of a release stays, so that its version is never used again. Kept in any case are the newest release, those
-on the Hub's list, and a release whose benchmark is in use. A further reason to keep one is a line of `_why_kept`.
+that were ever sent to the Hub, and a release whose benchmark is in use: settings name it, or a judge's verdicts are on
+it. A further reason to keep one is a line of `_why_kept`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date, datetime, timedelta
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from schemas.run import Removable
 from schemas.settings import Settings
 from schemas.upkeep import Audited, ReleaseDay
-from tasks.publish.records import publications
+from tasks.publish.records import ever_published
+from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.storage.queries.released import day_of_version
 from tasks.storage.records import add_audit_entry, record_paths, run_records
 from tasks.storage.tables import Store
-from tasks.takedown.releases import withdraw_releases
+from tasks.takedown.releases import mark_withdrawn, unmark_withdrawn, withdraw_releases, withdrawn_by
+from tasks.upkeep.standing import deployment_of
 
 RUNS_MIN = 30
 """Run records that always stay: the drift check compares with them."""
 DAILY_DAYS = 31
 """Days for which the last release of each day stays under `thin_releases`."""
+RETENTION = "retention"
+"""Reason for which the data of a release was removed."""
 _PROBES = "canaries"
 
 
 def removable(store: Store, settings: Settings, now: datetime) -> Removable:
-    """Parts that `retention` of the settings no longer keeps. Reads names and small files only."""
+    """Parts that `retention` of the settings no longer keeps, and releases whose removal was killed.
+
+    Reads names and small files only, and one column of verdicts.
+    """
     kept = settings.retention
+    why_kept = _why_kept(store, settings, now)
     return Removable(
-        releases=[version for version, why in _why_kept(store, settings, now).items() if not why],
-        runs=list(_runs(store, kept.runs_days, now)),
+        releases=[*_half_removed(store), *(version for version, why in why_kept.items() if not why)],
+        runs=list(_runs(store, kept.runs_days, now, {version for version, why in why_kept.items() if why})),
         probes=kept.probes_days is not None and _probes_since(store, now) > timedelta(days=kept.probes_days),
     )
 
 
 def remove(store: Store, found: Removable) -> None:
-    """Remove it, and say so in the audit log; call it only while holding the store's lock."""
+    """Remove it, and say so in the audit log; call it only while holding the store's lock.
+
+    A release whose publication has begun meanwhile stays. Publishing writes its record, and then looks for the mark of
+    a removal; this writes the mark, and then looks for the record. So at least one of the two sees the other.
+    """
     if not found.counts:
         return
     add_audit_entry(store, Audited.REMOVED, found.counts)
-    withdraw_releases(store, found.releases, "retention")
+    for version in found.releases:
+        mark_withdrawn(store, version, RETENTION)
+    published = {row.version for row in ever_published(store)}
+    for version in published.intersection(found.releases):
+        unmark_withdrawn(store, version)
+    withdraw_releases(store, [version for version in found.releases if version not in published], RETENTION)
     for path in found.runs:
         store.fs.rm_file(store.at(path))
     if found.probes:
@@ -53,18 +72,21 @@ def release_days(store: Store, settings: Settings, now: datetime) -> list[Releas
     The release of a day is the one that was made last under that day's name; a version that is no day counts on the day
     on which it was made.
     """
-    by_day = defaultdict[date, list[_Made]](list)
+    releases_of_day = defaultdict[date, list[_Made]](list)
     for release in _made(store):
-        by_day[release.day].append(release)
+        releases_of_day[release.day].append(release)
     reasons = _why_kept(store, settings, now)
     return [
         ReleaseDay(
             day=day,
-            release=by_day[day][-1].version,
-            attempts=len(by_day[day]),
-            kept=[f"{release.version} ({reasons[release.version] or 'goes'})" for release in reversed(by_day[day])],
+            release=releases_of_day[day][-1].version,
+            attempts=len(releases_of_day[day]),
+            kept=[
+                f"{release.version} ({reasons[release.version] or 'goes'})"
+                for release in reversed(releases_of_day[day])
+            ],
         )
-        for day in sorted(by_day, reverse=True)
+        for day in sorted(releases_of_day, reverse=True)
     ]
 
 
@@ -78,37 +100,53 @@ class _Made(NamedTuple):
 
 def _made(store: Store) -> list[_Made]:
     """The releases with data, in the order in which they were made."""
-    manifests = {path.rsplit("/", 2)[1]: path for path in store.fs.glob(store.at("releases/*/manifest.json"))}
-    withdrawn = {path.rsplit("/", 2)[1] for path in store.fs.glob(store.at("releases/*/withdrawn.json"))}
     started = {
         stage["result"].removeprefix("releases/"): datetime.fromisoformat(record["started_at"])
         for record in run_records(store)
         for stage in record["stages"]
     }
     made = []
-    for version in manifests.keys() - withdrawn:
-        made_at = started.get(version) or store.fs.modified(manifests[version])
+    with_data = {version for version, files in _files(store).items() if MANIFEST in files and WITHDRAWN not in files}
+    for version in with_data:
+        made_at = started.get(version) or store.fs.modified(store.at(f"releases/{version}/{MANIFEST}"))
         made.append(_Made(version, day_of_version(version) or made_at.date(), made_at))
     # A release whose run has no record any more is older than those that have one.
     return sorted(made, key=lambda release: (release.version in started, release.made_at, release.version))
+
+
+def _files(store: Store) -> dict[str, set[str]]:
+    """Version -> the files of its release, relative to its folder, by one listing."""
+    folder, files = store.at("releases"), defaultdict[str, set[str]](set)
+    for path in store.fs.find(folder):
+        version, _, file = path.removeprefix(f"{folder}/").partition("/")
+        files[version].add(file)
+    return files
+
+
+def _half_removed(store: Store) -> list[str]:
+    """Versions whose removal was killed: the mark is there, and so is data."""
+    marked = [version for version, files in _files(store).items() if WITHDRAWN in files > {MANIFEST, WITHDRAWN}]
+    return [version for version in sorted(marked) if withdrawn_by(store, version) == RETENTION]
 
 
 def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]:
     """Version of a release with data -> why it stays; empty for one that goes, in the order in which they were made."""
     kept, made = settings.retention, _made(store)
     last_of_day = {release.day: release.version for release in made}
-    last_of_month = {
-        (release.day.year, release.day.month): last_of_day[release.day] for release in sorted(made, key=_by_day)
-    }
-    in_use = (settings.evaluate.bench_release or "").rstrip("/").rpartition("/")[2]
-    published = {row.version for row in publications(store)}
+    last_of_month = {(day.year, day.month): last_of_day[day] for day in sorted(last_of_day)}
+    places = [settings.evaluate.bench_release or "", *settings.known_benchmarks]
+    named_parts = {part for place in places for part in PurePosixPath(place).parts}
+    judged = set(store.read("verdicts", ["draw"])["draw"])
+    sent = [(row.version, row.yanked_at is None) for row in ever_published(store)]
     newest = {release.version for release in made[-(kept.keep_releases or 1) :]}
     keeps_all = kept.keep_releases is None and not kept.thin_releases
 
     def why(release: _Made) -> str:
         reasons = {
-            "on the Hub": release.version in published,
-            "its benchmark is in use": release.version == in_use,
+            "on the Hub": (release.version, True) in sent,
+            "was on the Hub": (release.version, False) in sent,
+            "its benchmark is in use": release.version in named_parts,
+            "a judge's verdicts are on it": release.version in judged,
             "one of the newest": release.version in newest,
             "the last of its month": kept.thin_releases and release.version in last_of_month.values(),
             "the last of its day": kept.thin_releases
@@ -121,14 +159,20 @@ def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]
     return {release.version: why(release) for release in made}
 
 
-def _by_day(release: _Made) -> tuple[date, datetime]:
-    return release.day, release.made_at
+def _runs(store: Store, days: int | None, now: datetime, versions: Collection[str]) -> Iterator[str]:
+    """Records that go.
 
-
-def _runs(store: Store, days: int | None, now: datetime) -> Iterator[str]:
-    if days is not None:
-        first = f"runs/{now - timedelta(days=days):%Y%m%d}"
-        yield from (path for path in record_paths(store)[:-RUNS_MIN] if path < first)
+    This month's stay, because its limits of cost count them; so do the last of each deployment, for its figures, and
+    the last that made or found a release of `versions`, which says when that was.
+    """
+    if days is None:
+        return
+    first = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
+    paths, last = record_paths(store), dict[str, str]()
+    for path, record in zip(paths, run_records(store), strict=True):
+        results = {stage["result"].removeprefix("releases/") for stage in record["stages"]}
+        last |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(versions)], path)
+    yield from (path for path in paths[:-RUNS_MIN] if path < first and path not in last.values())
 
 
 def _probes_since(store: Store, now: datetime) -> timedelta:

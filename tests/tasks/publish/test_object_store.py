@@ -15,12 +15,12 @@ from flows.commands.pages import opened
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.records import (
-    forget,
     of_version,
     previous,
     publications,
     record_commits,
     record_publication,
+    record_yank,
     unfinished,
 )
 from tasks.storage.lock import remove_leftovers
@@ -72,7 +72,7 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
     ("moment", "method", "path", "told"),
     [
         ("sending", "POST", "/repos/create", "take it back with: `curate yank 1.0.0 --repo org/arena`"),
-        ("checking", "GET", f"/datasets/{REPO}", "was taken down; nothing more is published"),
+        ("checking", "GET", f"/datasets/{REPO}", "was withdrawn; nothing more is published"),
     ],
 )
 def test_a_takedown_while_a_copy_of_the_bucket_is_sent_can_be_taken_back(
@@ -233,7 +233,7 @@ def test_a_key_that_may_only_read_publishes_nothing_and_loses_no_record(hub, cur
     assert (code, err.count("\n")) == (2, 1)
     assert f"{REPO} has no version 1.0.0 any more" in out
     assert "cannot be written to (access denied)" in err
-    assert "its record in the store was removed" in curate(*YANK)[1]
+    assert "the store's record says so now" in curate(*YANK)[1]
 
 
 def test_a_version_on_the_hub_that_no_record_knows_is_put_on_record(hub, curate, s3):
@@ -296,15 +296,15 @@ def test_of_those_who_publish_at_once_nobody_loses_a_record(root):
     assert {row.commit for row in found} == {"c" * 40}
 
 
-def test_what_began_is_on_record_until_it_is_forgotten(root):
+def test_what_began_is_on_record_until_it_is_taken_back(root):
     store = Store.open(root)
     record_publication(store, plan("org/a", "org/b"), NOON)
     assert unfinished(store, plan("org/a", "org/b")) == {"org/a", "org/b"}
     record_commits(store, plan("org/a"), {"org/a": "c" * 40}, NOON)
     record_publication(store, plan("org/a"), NOON)
     assert unfinished(store, plan("org/a", "org/b")) == {"org/b"}
-    assert forget(store, VERSION, "org/a")
-    assert not forget(store, VERSION, "org/a")
+    assert record_yank(store, VERSION, "org/a", NOON)
+    assert not record_yank(store, VERSION, "org/a", NOON)
     assert [row.repo for row in of_version(store, VERSION)] == ["org/b"]
     assert previous(store, ["org/b"], "2.0.0") == VERSION
     assert previous(store, ["org/b"], VERSION) is None

@@ -14,7 +14,7 @@ from schemas.errors import BadInput, HubError
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import yank_version
-from tasks.publish.records import forget, of_version, record_publication
+from tasks.publish.records import of_version, record_publication, record_yank
 from tasks.publish.steps import describe_release
 from tests.builders import NOON
 from tests.hub_repo import Repo
@@ -65,7 +65,7 @@ def test_a_run_that_ended_after_the_tag_is_completed_by_the_next(hub, publish, s
 
     publish()
     release = Path(store.root) / "releases" / "1.0.0"
-    forget(store, "1.0.0", REPO)
+    record_yank(store, "1.0.0", REPO, NOON)
     record_publication(store, plan_upload(release, REPO, parts_of_release, False, False, False), NOON)
     commits = publish()
     assert [row.commit for row in of_version(store, "1.0.0")] == [commits[REPO]]

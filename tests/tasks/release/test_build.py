@@ -24,6 +24,7 @@ from tasks.release.checks.failing import failing_lines, mostly_unmeasured
 from tasks.release.steps import build_release
 from tasks.storage.queries.released import mark_decided
 from tasks.storage.tables import Store
+from tasks.takedown.releases import mark_withdrawn
 from tests.builders import VERSIONS
 from tests.places import contents
 from tests.small_store import POLICY, make_release, manifest_of, small_store
@@ -99,6 +100,16 @@ def test_other_content_under_the_default_version_becomes_the_next_one(own_store)
     assert json.loads((folder / CROISSANT).read_text())["version"] == "2024.09.23-attempt2"
     assert "version: 2024.09.23-attempt2" in (folder / CITATION).read_text()
     assert make_release(own_store).result == made[2]
+
+
+def test_content_whose_release_was_removed_is_released_anew(own_store):
+    """As when the rows of a day are again those of an earlier attempt, whose data retention has removed."""
+    first = make_release(own_store).result
+    mark_withdrawn(own_store, first.removeprefix("releases/"), "retention")
+    report = make_release(own_store)
+    assert (report.result, report.counts["new"]) == (f"{first}-attempt2", 1)
+    with pytest.raises(ReleaseConflict, match=r"release '2024\.09\.23' was removed; .*choose another version"):
+        make_release(own_store, release=first.removeprefix("releases/"))
 
 
 def test_what_a_killed_copy_left_is_no_part_of_the_release(release, tmp_path):

@@ -195,7 +195,11 @@ def years(store):
     for night in range(60):
         started = NOW - timedelta(days=60 - night)
         made = f"releases/{VERSIONS[night // 15]}"
-        record = {"started_at": started.isoformat(), "state": "completed", "stages": [{"result": made}]}
+        record = {
+            "started_at": started.isoformat(),
+            "state": "completed",
+            "stages": [{"stage": "release", "result": made}],
+        }
         store.write_bytes(f"runs/{started:%Y%m%dT%H%M%S}Z.json", json.dumps(record).encode())
     store.write_bytes("canaries/tables/layout.json", b"{}")
     os.utime(store.at("canaries/tables/layout.json"), (NOW.timestamp() - 40 * 86400,) * 2)

@@ -79,11 +79,14 @@ def test_figures_are_those_of_the_store_and_its_last_runs(store, curate):
     assert _of(series, "stage_seconds", deployment="nightly", stage="screen") == 4
     assert _of(series, "stage_items", deployment="nightly", stage="read_logs") == 12
     assert _of(series, "stage_items", deployment="nightly", stage="screen") == 8
-    assert _of(series, "failed_items", signal="categories", provider="embedded") == 3
+    assert _of(series, "failed_items", deployment="backfill", signal="categories", provider="embedded") == 3
+    assert _of(series, "failed_items", deployment="nightly", signal="categories", provider="embedded") == 0
     assert _of(series, "last_run_state", deployment="backfill", state="held") == 1
     assert _of(series, "last_run_state", deployment="backfill", state="completed") == 0
-    assert (_of(series, "month_usd", service="openai-mini"), _of(series, "month_usd_total")) == (1.75, 1.75)
-    assert _of(series, "month_requests", service="openai-mini") == 40
+    assert (
+        _of(series, "month_usd_total") == _of(series, "month_usd", deployment="nightly", service="openai-mini") == 1.75
+    )
+    assert _of(series, "month_requests", deployment="nightly", service="openai-mini") == 40
     files = {path.stat().st_ino: path.stat().st_size for path in Path(store.root).rglob("*") if path.is_file()}
     assert _of(series, "store_bytes") == sum(files.values())
     assert _of(series, "disk_free_bytes") > 0
@@ -110,6 +113,8 @@ def test_no_series_goes_and_each_figure_has_its_labels(store, curate, seed):
         earlier = series
     for name, labels in earlier:
         assert {label for label, _ in labels} == set(GAUGES[name.removeprefix("curate_")][1])
+    of_the_store = {figure for figure, (_, labels) in GAUGES.items() if "deployment" not in labels}
+    assert not {figure for figure in of_the_store if figure.startswith(("last_", "stage_", "failed_"))}
     assert {("curate_failed_items", signal) for signal in SIGNALS} <= {
         (name, dict(labels).get("signal")) for name, labels in earlier
     }

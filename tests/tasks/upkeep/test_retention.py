@@ -1,4 +1,4 @@
-"""Releases are thinned to the last of each day and month; what was published stays, and `curate status` says why."""
+"""Releases are thinned to the last of each day and month; what was ever published stays; `curate status` says why."""
 
 import json
 import os
@@ -7,11 +7,23 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from schemas.publication import Publication
-from schemas.settings import RetentionSettings, Settings
+from schemas.benches.judging import Verdict
+from schemas.publication import Publication, RepoUpload, UploadPlan
+from schemas.settings import EvaluateSettings, RetentionSettings, Settings
+from tasks.publish.records import (
+    ever_published,
+    of_version,
+    publications,
+    record_commits,
+    record_publication,
+    record_yank,
+)
 from tasks.storage.layout import state_layout
-from tasks.storage.tables import Store
-from tasks.upkeep.retention import DAILY_DAYS, release_days, removable, remove
+from tasks.storage.records import record_paths
+from tasks.storage.tables import Store, frame_of
+from tasks.takedown.releases import mark_withdrawn, withdraw_releases
+from tasks.upkeep.retention import DAILY_DAYS, RETENTION, RUNS_MIN, release_days, removable, remove
+from tests.builders import verdict as a_verdict
 
 NOW = datetime(2026, 11, 29, 3, tzinfo=UTC)
 
@@ -37,6 +49,13 @@ def _release(store: Store, version: str, made_at: datetime) -> None:
 def _publish(store: Store, version: str) -> None:
     row = Publication(repo="org/data", version=version, revision=version, commit="c", public=True, published_at=NOW)
     store.write_bytes(f"published/org/data/{version}.json", row.model_dump_json().encode())
+
+
+def _plan(version: str, preview: bool = False) -> UploadPlan:
+    """An upload to two repositories."""
+    uploads = [RepoUpload(repo=repo, files={}, sha256={}, size_bytes=0) for repo in ("org/chat", "org/battle")]
+    branch, tag = (f"preview-{version}", None) if preview else ("main", version)
+    return UploadPlan(version=version, uploads=uploads, branch=branch, tag=tag, public=True, manifest_sha256="")
 
 
 @pytest.fixture
@@ -84,38 +103,146 @@ def test_the_last_of_each_day_of_a_month_and_of_each_month_stay_and_what_was_pub
     assert all(store.read_bytes(f"releases/{version}/manifest.json") for version, _, _ in nights)
 
 
-def test_four_hundred_days_of_nights_that_remove_leave_what_one_removal_would(store):
-    """Nights remove as they go, also their own run records; releases are published, and days are made again later."""
-    draw = random.Random(66)
-    last_of_day, made, published = dict[date, str](), dict[str, tuple[date, datetime]](), set[str]()
+class _History:
+    """Nights of a store by a seed, and beside them, in plain words of this class, what retention may remove of it.
+
+    Releases get every state that one can be in: an attempt of a day, a chosen version, found unchanged, sent to the
+    Hub or being sent, taken back there, withdrawn by a takedown, the benchmark of the settings or of a judge's
+    verdicts, half removed by a killed night, and the one that the next night takes shards from.
+    """
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.store, self.draw = store, random.Random(seed)
+        self.day_of, self.attempt_of = dict[str, date](), dict[str, int]()
+        self.started_at = dict[str, datetime]()
+        self.sent, self.judged, self.taken_down = set[str](), set[str](), set[str]()
+        self.keep_releases = self.draw.choice([None, None, 1, 5])
+        self.in_use, self.withdrawn = "", set[str]()
+
+    @property
+    def with_data(self) -> list[str]:
+        """Versions that have data."""
+        return [version for version in self.day_of if version not in self.withdrawn]
+
+    def look(self) -> None:
+        """Look which versions have no data any more, which is slow."""
+        self.withdrawn = _withdrawn(self.store)
+
+    def settings(self) -> Settings:
+        """Settings of the present night."""
+        place = f"{self.store.root}/releases/{self.in_use}" if self.in_use else None
+        settings = _settings(runs_days=45, keep_releases=self.keep_releases)
+        return settings.model_copy(update={"evaluate": EvaluateSettings(bench_release=place)})
+
+    def night(self, at: datetime) -> None:
+        """Runs of one night, and what people do with releases that day."""
+        for attempt in range(self.draw.choice([0, 1, 1, 1, 2])):
+            self._run(at + timedelta(hours=attempt))
+        if not self.with_data:
+            return
+        for share, action in (
+            (0.03, self._publish), (0.02, self._begin_to_publish), (0.02, self._take_down), (0.02, self._judge),
+            (0.02, self._use), (0.02, self._kill_removal),
+        ):  # fmt: skip
+            if self.draw.random() < share:
+                action(self.draw.choice(self.with_data), at)
+        if self.sent and self.draw.random() < 0.03:
+            self._yank(self.draw.choice(sorted(self.sent)), at)
+
+    def _run(self, at: datetime) -> None:
+        if self.with_data and self.draw.random() < 0.1:
+            version = self.draw.choice(self.with_data)  # its rows are those of the tables again
+            self.day_of[version] = self.day_of[version] if self.attempt_of[version] else at.date()
+        else:
+            day = at.date() - timedelta(days=self.draw.choice([1, 1, 1, 1, 5, 20]))
+            attempts = [self.attempt_of[version] for version, named in self.day_of.items() if named == day]
+            attempt = 1 + max(attempts, default=0)
+            version = f"{day:%Y.%m.%d}" + (f"-attempt{attempt}" if attempt > 1 else "")
+            if self.draw.random() < 0.1:
+                version, day, attempt = f"1.{len(self.day_of)}.0", at.date(), 0
+            self.day_of[version], self.attempt_of[version] = day, attempt
+        self.started_at[version] = at
+        _release(self.store, version, at)
+
+    def _publish(self, version: str, at: datetime) -> None:
+        plan = _plan(version, preview=self.draw.random() < 0.3)
+        record_publication(self.store, plan, at)
+        record_commits(self.store, plan, {upload.repo: "c" * 40 for upload in plan.uploads}, at)
+        self.sent.add(version)
+
+    def _begin_to_publish(self, version: str, at: datetime) -> None:
+        record_publication(self.store, _plan(version), at)
+        self.sent.add(version)
+
+    def _yank(self, version: str, at: datetime) -> None:
+        for row in of_version(self.store, version)[: self.draw.choice([1, 4])]:
+            record_yank(self.store, row.revision, row.repo, at)
+
+    def _take_down(self, version: str, at: datetime) -> None:
+        withdraw_releases(self.store, [version])
+        self.look()
+        self.taken_down.add(version)
+        self._run(at + timedelta(hours=9))
+
+    def _judge(self, version: str, _: datetime) -> None:
+        self.store.append("verdicts", frame_of(Verdict, [a_verdict(draw=version)]))
+        self.judged.add(version)
+
+    def _use(self, version: str, _: datetime) -> None:
+        self.in_use = version
+
+    def _kill_removal(self, _: str, at: datetime) -> None:
+        """The night is killed after it has marked what goes, and removed a part of one."""
+        for number, version in enumerate(removable(self.store, self.settings(), at).releases):
+            mark_withdrawn(self.store, version, RETENTION)
+            if number == 0:
+                self.store.fs.rm(self.store.at(f"releases/{version}/chat/data/part.parquet"))
+        self.look()
+
+    def restore(self, at: datetime) -> None:
+        """Files get the time at which the store was restored from a backup, in any order."""
+        for number, version in enumerate(self.draw.sample(self.with_data, len(self.with_data))):
+            stamp = at.timestamp() + number
+            os.utime(self.store.at(f"releases/{version}/manifest.json"), (stamp, stamp))
+
+    def stay(self, now: datetime) -> set[str]:
+        """Versions with data that retention must leave."""
+        with_data = sorted(self.with_data, key=lambda version: self.started_at[version])
+        last_of_day = {self.day_of[version]: version for version in with_data}
+        return {
+            *self.sent.intersection(with_data),
+            *self.judged.intersection(with_data),
+            *{self.in_use}.intersection(with_data),
+            *with_data[-(self.keep_releases or 1) :],
+            *{day.replace(day=1): last_of_day[day] for day in sorted(last_of_day)}.values(),
+            *(last for last in last_of_day.values() if now - self.started_at[last] < timedelta(days=DAILY_DAYS)),
+        }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_four_hundred_days_retention_removes_what_nothing_keeps_in_any_state_of_a_release(store, seed):
+    history = _History(store, seed)
     for ago in range(400, 0, -1):
         night = NOW - timedelta(days=ago)
-        for attempt in range(draw.choice([0, 1, 1, 1, 2])):
-            day = night.date() - timedelta(days=draw.choice([1, 1, 1, 1, 5, 20]))
-            attempts = sum(released == day for released, _ in made.values())
-            version = f"{day:%Y.%m.%d}" + (f"-attempt{attempts + 1}" if attempts else "")
-            made[version] = (day, night + timedelta(hours=attempt))
-            last_of_day[day] = version
-            _release(store, version, made[version][1])
-            stamp = made[version][1].timestamp()
-            os.utime(store.at(f"releases/{version}/manifest.json"), (stamp, stamp))
-        if made and draw.random() < 0.02:
-            version = draw.choice([version for version in made if version not in _withdrawn(store)])
-            published.add(version)
-            _publish(store, version)
-        if ago % 20 == 1:
-            goes = removable(store, _settings(runs_days=45), night + timedelta(hours=5))
+        history.night(night)
+        if ago == 130:
+            history.restore(night)
+        if ago % 7 == 1:
+            now = night + timedelta(hours=12)
+            stay, begun = history.stay(now), set(history.with_data)
+            goes = removable(store, history.settings(), now)
+            assert begun.intersection(goes.releases) == begun - stay
             remove(store, goes)
-            assert not published & _withdrawn(store)
-    # the last release of the last day of each month
-    last_of_month = {day.replace(day=1): last_of_day[day] for day in sorted(last_of_day)}
-    young = {version for version in last_of_day.values() if made[version][1] > NOW - timedelta(days=DAILY_DAYS)}
-    stay = published | young | {*last_of_month.values()} | {[*made][-1]}
-    remove(store, removable(store, _settings(), NOW))
-    assert {*made} - _withdrawn(store) == stay
-    assert len(published) > 2 < len({version for version in published if made[version][1] < NOW - timedelta(days=99)})
-    newest = release_days(store, _settings(), NOW)[0]
-    assert newest.release == last_of_day[max(last_of_day)]
+            history.look()
+            assert set(history.with_data) == stay
+            assert removable(store, history.settings(), now).releases == []
+    removed = _withdrawn(store) - history.taken_down
+    assert not removed & (history.sent | history.judged) and len(removed) > 100
+    files = {(path.split("/")[-4], path.split("/")[-1]) for path in store.fs.glob(store.at("releases/*/*/*/*"))}
+    assert files == {(version, "part.parquet") for version in history.with_data}
+    assert history.sent and history.judged and history.taken_down and history.in_use
+    yanked = {row.version for row in ever_published(store)} - {row.version for row in publications(store)}
+    assert yanked.intersection(history.with_data)
 
 
 def _withdrawn(store: Store) -> set[str]:
@@ -156,3 +283,43 @@ def test_status_names_the_release_of_each_day_and_why_the_others_stay(store, cur
     assert row["kept"] == [
         "2024.08.18-attempt3 (one of the newest)", "2024.08.18-attempt2 (goes)", "2024.08.18 (on the Hub)"
     ]  # fmt: skip
+
+
+def test_a_version_whose_publication_begins_while_it_is_removed_stays(store):
+    """Publishing writes its record between the list of what goes and the removal."""
+    for day in (1, 2, 3):
+        _release(store, f"2025.03.0{day}", datetime(2025, 3, day, tzinfo=UTC))
+    goes = removable(store, _settings(), NOW)
+    assert goes.releases == ["2025.03.01", "2025.03.02"]
+    record_publication(store, _plan("2025.03.01"), NOW)
+    remove(store, goes)
+    assert _withdrawn(store) == {"2025.03.02"}
+    assert store.read_bytes("releases/2025.03.01/chat/data/part.parquet") == b"data"
+
+
+def test_a_version_that_was_taken_back_from_the_hub_stays_and_status_says_so(store, curate, tmp_path):
+    for day in (1, 2, 3):
+        _release(store, f"2025.03.0{day}", datetime(2025, 3, day, tzinfo=UTC))
+    record_publication(store, _plan("2025.03.01"), NOW)
+    for repo in ("org/chat", "org/battle"):
+        assert record_yank(store, "2025.03.01", repo, NOW)
+    (tmp_path / "curate.yaml").write_text("store: store\nretention: {thin_releases: true}\n")
+    code, out, _ = curate("status", store.root, "--json")
+    rows = {each["day"]: each["kept"] for line in out.splitlines() if "day" in (each := json.loads(line))}
+    assert code == 0
+    assert rows["2025-03-01"] == ["2025.03.01 (was on the Hub)"] and rows["2025-03-02"] == ["2025.03.02 (goes)"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_run_records_stay_while_a_months_limit_counts_them_or_a_deployment_has_no_later_one(store, seed):
+    draw = random.Random(seed)
+    runs = [(NOW - timedelta(hours=6 * number), draw.choice(["nightly"] * 20 + ["backfill"])) for number in range(400)]
+    runs.append((NOW - timedelta(days=120), "refresh-bench"))
+    for started, run in runs:
+        about = {"run": run, "started_at": started.isoformat(), "finished_at": None, "state": "completed", "stages": []}
+        store.write_bytes(f"runs/{started:%Y%m%dT%H%M%S}Z.json", json.dumps(about).encode())
+    newest = sorted(started for started, _ in runs)[-RUNS_MIN:]
+    last = {run: max(started for started, of in runs if of == run) for run in {run for _, run in runs}}
+    stay = {at for at, _ in runs if at in newest or at in last.values() or (at.year, at.month) == (NOW.year, NOW.month)}
+    remove(store, removable(store, _settings(runs_days=3), NOW))
+    assert record_paths(store) == [f"runs/{started:%Y%m%dT%H%M%S}Z.json" for started in sorted(stay)]
