@@ -171,7 +171,7 @@ class Operated:
     """A night that would cost more than its budget."""
     sent_while_held: int
     """Batches of the paid service after it."""
-    paid: tuple[UUID, UUID]
+    paid: list[UUID]
     """Two nights as its line says: the first sends its batch, and the next collects it."""
 
 
@@ -207,7 +207,7 @@ def operated(client, environment, place, hub, releasable, backfilled, vendor, to
     no_days = _ordered(client, BACKFILL, **backwards).id
     sent_while_held = len(vendor.batches)
     accepted = _accepted(client.read_flow_run(held).state.message)
-    paid = _ordered(client, NIGHTLY, **bought, **accepted).id, _ordered(client, NIGHTLY, **bought, **accepted).id
+    paid = [_ordered(client, NIGHTLY, **bought, **accepted).id for _ in range(2)]
     with ThreadPoolExecutor(1) as beside:
         beside.submit(_let_end, vendor, client, paid)
         printed.append(_work(environment))
@@ -215,12 +215,12 @@ def operated(client, environment, place, hub, releasable, backfilled, vendor, to
 
 
 def _accepted(line: str) -> dict[str, Any]:
-    """The settings that the line of a night held for its cost names, with enough for what it would cost; else none."""
-    said = re.search(r"about \$([\d.]+), above --budget .* --set (\w+)=(\w+)", line)
-    return {said[2]: said[3], "budget_usd": 100 * float(said[1])} if said else {}
+    """The fields that the line of a night held for its cost names, with room for what it would cost; else none."""
+    named = re.search(r'about \$([\d.]+), above field "(\w+)" [\d.e-]+\. .* field "(\w+)" (\w+)', line)
+    return {named[2]: 100 * float(named[1]), named[3]: named[4]} if named else {}
 
 
-def _let_end(vendor: BatchServer, client: SyncPrefectClient, runs: tuple[UUID, UUID]) -> None:
+def _let_end(vendor: BatchServer, client: SyncPrefectClient, runs: list[UUID]) -> None:
     """The batch ends after the night that sent it."""
     wait_until(lambda: any(client.read_flow_run(run).state.is_final() for run in runs))
     vendor.hold = False
@@ -233,6 +233,7 @@ def test_a_paid_night_is_held_by_its_budget_with_nothing_sent_and_somebody_is_to
     wait_until(lambda: any(run.name in request["text"] for request in told.requests))
     lines = [request["text"] for request in told.requests if "held before anything is sent" in request["text"]]
     assert lines == [f"arena curation: curation failed | {run.name}: {run.state.message}"]
+    assert _accepted(run.state.message).keys() == {"budget_usd", "over_budget"}
 
 
 def test_after_what_its_line_says_a_paid_night_sends_its_batch_that_the_next_one_collects(
