@@ -3,19 +3,15 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import (
@@ -30,19 +26,12 @@ from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL
 
 from tasks.demo.arena import generate_arena
-from tasks.storage.records import run_records
-from tasks.storage.tables import Store
-from tasks.upkeep.standing import month_costs
-from tests.batch_server import NO_CATEGORIES, BatchServer, result
 from tests.builders import USER_KEY
 from tests.flows.conftest import take_over_probes
-from tests.flows.test_automations import shipped_automation
-from tests.http_server import HttpServer, Reply
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import make_release, small_store
 from tests.tampered_release import as_production
 from tests.tasks.ingest.logs import chat, write
-from tests.waiting import wait_until
 
 ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
 ROOT = Path(__file__).parents[2]
@@ -78,37 +67,11 @@ def hub() -> Iterator[LoopbackHub]:
 
 
 @pytest.fixture(scope="module")
-def vendor() -> Iterator[BatchServer]:
-    """A paid service whose batches take until somebody lets them end."""
-    server = BatchServer(lambda rows: b"".join(result(row, NO_CATEGORIES) for row in rows))
-    server.hold = True
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def told(client) -> Iterator[HttpServer]:
-    """Somebody whom the shipped automation tells of runs that failed or were held."""
-    server = HttpServer()
-    server.answer(Reply({}))
-    text = {"text": "{{subject}} | {{body}}"}
-    block = CustomWebhookNotificationBlock(name="told", url=f"{server.url}/told", json_data=text)
-    automation = client.create_automation(
-        shipped_automation("curation failed", str(block.save("told-by-deployments", overwrite=True)))
-    )
-    yield server
-    client.delete_automation(automation)
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def environment(client, place, hub, vendor) -> dict[str, str]:
-    paid = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{vendor.url}/openai/v1"}
+def environment(client, place, hub) -> dict[str, str]:
     hugging_face = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
     return (
         os.environ
         | hugging_face
-        | paid
         | {
             "PREFECT_API_URL": PREFECT_API_URL.value(),
             "CURATE_CONFIG": str(place / "curate.yaml"),
@@ -167,26 +130,16 @@ class Operated:
     printed: list[str]
     unasked: tuple[list[str], set[str]]
     """States of the runs that publish, and repositories of the hub, before anybody answered."""
-    held: UUID
-    """A night that would cost more than its budget."""
-    sent_while_held: int
-    """Batches of the paid service after it."""
-    paid: list[UUID]
-    """Two nights as its line says: the first sends its batch, and the next collects it."""
 
 
 @pytest.fixture(scope="module")
-def operated(client, environment, place, hub, releasable, backfilled, vendor, told) -> Operated:
-    """One worker for a night and a backfill at once, a paid night, and two runs that publish; then a second one.
+def operated(client, environment, place, hub, releasable, backfilled) -> Operated:
+    """One worker for a night and a backfill at once, and two runs that publish; then a second one.
 
-    The second worker runs a new draw of the benchmark, a backfill whose days are reversed, the runs that publish, which
-    somebody has answered, and two more paid nights with what the first one's line says; nothing can be learned any more
-    about the repository for which the answer is no.
+    The second worker runs a new draw of the benchmark, a backfill whose days are reversed, and the runs that publish,
+    which somebody has answered; nothing can be learned any more about the repository for which the answer is no.
     """
     take_over_probes(backfilled, str(place / "store"))
-    take_over_probes(backfilled, str(place / "paid"))
-    bought = {"store": str(place / "paid"), "providers": {"categories": "openai"}, "batch": True, "batch_hours": 0.0}
-    held = _ordered(client, NIGHTLY, **bought, budget_usd=0.0001).id
     backwards = {"since": "2024-06-30", "until": "2024-06-01", "store": str(place / "untouched")}
     nightly, backfill = _ordered(client, NIGHTLY).id, _ordered(client, BACKFILL).id
     publish = client.read_deployment_by_name("publish/publish").id
@@ -205,48 +158,8 @@ def operated(client, environment, place, hub, releasable, backfilled, vendor, to
         file.write("seed: 7\nbench: {size: 2}\n")
     refreshed = _ordered(client, "refresh-bench/refresh-bench", release="refreshed").id
     no_days = _ordered(client, BACKFILL, **backwards).id
-    sent_while_held = len(vendor.batches)
-    accepted = _accepted(client.read_flow_run(held).state.message)
-    paid = [_ordered(client, NIGHTLY, **bought, **accepted).id for _ in range(2)]
-    with ThreadPoolExecutor(1) as beside:
-        beside.submit(_let_end, vendor, client, paid)
-        printed.append(_work(environment))
-    return Operated(nightly, backfill, no_days, refreshed, published, printed, unasked, held, sent_while_held, paid)
-
-
-def _accepted(line: str) -> dict[str, Any]:
-    """The fields that the line of a night held for its cost names, with room for what it would cost; else none."""
-    named = re.search(r'about \$([\d.]+), above field "(\w+)" [\d.e-]+\. .* field "(\w+)" (\w+)', line)
-    return {named[2]: 100 * float(named[1]), named[3]: named[4]} if named else {}
-
-
-def _let_end(vendor: BatchServer, client: SyncPrefectClient, runs: list[UUID]) -> None:
-    """The batch ends after the night that sent it."""
-    wait_until(lambda: any(client.read_flow_run(run).state.is_final() for run in runs))
-    vendor.hold = False
-
-
-def test_a_paid_night_is_held_by_its_budget_with_nothing_sent_and_somebody_is_told(client, operated, told):
-    pytest.importorskip("openai", reason="production extra")
-    run = client.read_flow_run(operated.held)
-    assert (run.state_name, operated.sent_while_held) == ("Held", 0), operated.printed[0]
-    wait_until(lambda: any(run.name in request["text"] for request in told.requests))
-    lines = [request["text"] for request in told.requests if "held before anything is sent" in request["text"]]
-    assert lines == [f"arena curation: curation failed | {run.name}: {run.state.message}"]
-    assert _accepted(run.state.message).keys() == {"budget_usd", "over_budget"}
-
-
-def test_after_what_its_line_says_a_paid_night_sends_its_batch_that_the_next_one_collects(
-    client, operated, vendor, place
-):
-    pytest.importorskip("openai", reason="production extra")
-    assert [_state(client, run) for run in operated.paid] == ["Completed"] * 2, operated.printed[1]
-    store = Store(str(place / "paid"))
-    assert len(vendor.batches) == 1 and len(vendor.requests) == store.height("signals/categories") > 0
-    assert store.fs.find(store.at("batches")) == []
-    (cost,) = month_costs(run_records(store), datetime.now(UTC))
-    assert (cost.requests, cost.usd_unconfirmed) == (len(vendor.requests), pytest.approx(0, abs=1e-9)) and cost.usd > 0
-    assert [record["state"] for record in run_records(store)] == ["held", "completed", "completed"]
+    printed.append(_work(environment))
+    return Operated(nightly, backfill, no_days, refreshed, published, printed, unasked)
 
 
 def _stages(client: SyncPrefectClient, run: UUID) -> list[str]:
