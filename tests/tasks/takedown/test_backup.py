@@ -185,12 +185,13 @@ VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.10.0")
 
 @pytest.fixture
 def years(store):
-    """The store with four releases, the second one published, and a record of each night of two months."""
+    """The store with four releases, the second one published, and a record of each night of two months; no verdicts."""
     for version in VERSIONS[1:]:
         store.fs.copy(store.at("releases/1.0.0"), store.at(f"releases/{version}"), recursive=True)
     about = {"public": True, "commit": "c", "published_at": NOW}
     published = Publication(repo="org/data", version="1.1.0", revision="1.1.0", **about)
     store.write_bytes("published/org/data/1.1.0.json", published.model_dump_json().encode())
+    store.replace("verdicts", store.empty("verdicts"))  # some are on the first release, which they would keep
     store.fs.rm(store.at("runs"), recursive=True)
     for night in range(60):
         started = NOW - timedelta(days=60 - night)
