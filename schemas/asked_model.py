@@ -77,8 +77,8 @@ class AskedModel(Row):
     @property
     def version(self) -> str:
         """Vendor, model and the first 8 hex digits of the hash of everything that is part of the version."""
-        told = self.model_dump_json(exclude={"name", "own"}, exclude_none=True)
-        return f"{self.vendor}-{self.model}+{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        version_json = self.model_dump_json(exclude={"name", "own"}, exclude_none=True)
+        return f"{self.vendor}-{self.model}+{hashlib.sha256(version_json.encode()).hexdigest()[:8]}"
 
     @property
     def service(self) -> str:

@@ -250,10 +250,12 @@ def spoken(text: str) -> str:
 
 def _renamed(text: str, of_form: bool) -> str:
     example = r'field "providers" {"\1": "\2"}' if of_form else r'providers={"\1": "\2"}'
-    text = _SET.sub(lambda found: f'field "{found[1]}"{found[2] and " "}' if of_form else found[1] + found[2], text)
-    return _OPTION.sub(lambda found: _setting(found, of_form), _PROVIDER.sub(example, text))
+    text = _SET.sub(
+        lambda option: f'field "{option[1]}"{option[2] and " "}' if of_form else option[1] + option[2], text
+    )
+    return _OPTION.sub(lambda option: _setting(option, of_form), _PROVIDER.sub(example, text))
 
 
-def _setting(found: re.Match[str], of_form: bool) -> str:
-    name = OPTION_SETTINGS.get(found[1], found[1].replace("-", "_"))
-    return f'field "{name}"{found[2] or ""}' if of_form else f"{name}=" if found[2] else name
+def _setting(option: re.Match[str], of_form: bool) -> str:
+    name = OPTION_SETTINGS.get(option[1], option[1].replace("-", "_"))
+    return f'field "{name}"{option[2] or ""}' if of_form else f"{name}=" if option[2] else name

@@ -173,11 +173,11 @@ class KnownBenchmarkRule(Row):
 
     def in_words(self) -> str:
         """When it fires."""
-        held = {
+        contents = {
             "either": "a picture or a question", "picture": "a picture", "question": "a question",
             "both": "a picture and a question",
         }  # fmt: skip
-        return f"{held[self.holds]} of a known benchmark"
+        return f"{contents[self.holds]} of a known benchmark"
 
 
 RuleOverSet = DuplicateRule | KnownBenchmarkRule | NearPromptRule | HotPromptRule
@@ -383,7 +383,7 @@ class Policy(Row):
     def _keys_go_together(self) -> Self:
         if self.duplicates and self.duplicates.images == "semantic" and self.semantic_images is None:
             raise ValueError("duplicates with images: semantic need semantic_images: {cosine_min: …}")
-        redacts = any("messages" in each.over for each in self.rules if each.action is Action.REDACT)
+        redacts = any("messages" in rule.over for rule in self.rules if rule.action is Action.REDACT)
         if self.release_thinking and redacts:
             raise ValueError("release_thinking: thinking is not redacted; leave it out, or let rules drop messages")
         return self
