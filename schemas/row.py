@@ -44,8 +44,8 @@ def _arrow_type(annotation: Any, explicit: pa.DataType | None = None) -> pa.Data
     origin = typing.get_origin(annotation)
     if origin is Annotated:
         inner, *marks = typing.get_args(annotation)
-        found = next((mark for mark in marks if isinstance(mark, pa.DataType)), None)
-        return found if found is not None else _arrow_type(inner, explicit)
+        marked_type = next((mark for mark in marks if isinstance(mark, pa.DataType)), None)
+        return marked_type if marked_type is not None else _arrow_type(inner, explicit)
     if explicit is not None:
         return explicit
     if origin in (typing.Union, types.UnionType):
@@ -95,11 +95,11 @@ def described_columns(row: type[BaseModel]) -> list[tuple[str, str, str]]:
 
 def inner_rows(row: type[BaseModel]) -> list[type[BaseModel]]:
     """The row types nested in a row type, recursively, in order, without repeats."""
-    found: dict[type[BaseModel], None] = {}
-    for each in row.model_fields.values():
-        if inner := _inner_row(each.annotation):
-            found |= dict.fromkeys([inner, *inner_rows(inner)])
-    return list(found)
+    row_types: dict[type[BaseModel], None] = {}
+    for column in row.model_fields.values():
+        if inner := _inner_row(column.annotation):
+            row_types |= dict.fromkeys([inner, *inner_rows(inner)])
+    return list(row_types)
 
 
 def _type_words(kind: pa.DataType, inner: type[BaseModel] | None) -> str:

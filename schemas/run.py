@@ -314,12 +314,12 @@ class Prices(Row):
 
     def doubts(self, services: Iterable[str]) -> list[str]:
         """A line for each of these services whose price was not read from the vendor's page."""
-        known = {**self.token_prices, **self.unit_prices}
-        found = ((name, known[name]) for name in sorted(set(services)) if name in known)
+        prices_by_name = {**self.token_prices, **self.unit_prices}
+        named_prices = ((name, prices_by_name[name]) for name in sorted(set(services)) if name in prices_by_name)
         return [
             f"the price of {name} is not confirmed: {price.source or 'no source'}, {price.date or 'no date'}; check it "
             "against the vendor's page, and give a corrected copy as --prices FILE"
-            for name, price in found
+            for name, price in named_prices
             if not price.confirmed
         ]
 

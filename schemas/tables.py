@@ -69,19 +69,19 @@ def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
 
     Raises BadInput, naming the package, for an entry that does not load, is not valid, or has a name in `known`.
     """
-    found: dict[str, SignalEntry] = {}
-    for point in sorted(entry_points(group=SIGNAL_ENTRY_POINTS), key=lambda each: each.name):
+    entries: dict[str, SignalEntry] = {}
+    for point in sorted(entry_points(group=SIGNAL_ENTRY_POINTS), key=lambda entry_point: entry_point.name):
         package = point.dist.name if point.dist else point.value
         try:
-            if point.name in known or point.name in found:
+            if point.name in known or point.name in entries:
                 raise TypeError("its name is taken already")
-            found[point.name] = _entry(point)._replace(package=package)
+            entries[point.name] = _entry(point)._replace(package=package)
         except Exception as error:  # whatever the package's code raises as it is imported
             raise BadInput(
                 f"signal {point.name!r} of the installed package {package!r} cannot be used: {_in_words(error)}; "
                 f"repair or uninstall {package!r} (docs/extending.md says what an entry must be)"
             ) from None
-    return found
+    return entries
 
 
 def _entry(point: EntryPoint) -> SignalEntry:
@@ -291,8 +291,8 @@ def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
 
     It is created without source code, so pydantic must not search for attribute docstrings.
     """
-    own = {"__doc__": value.__doc__, "model_config": ConfigDict(use_attribute_docstrings=False)}
-    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), own)
+    attributes = {"__doc__": value.__doc__, "model_config": ConfigDict(use_attribute_docstrings=False)}
+    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), attributes)
 
 
 _ABOUT = {"content_id": Held.CONTENT}
