@@ -66,7 +66,7 @@ class Answers:
 
     def coming(self) -> int:
         """How many answers have not ended."""
-        return sum(not writer.done() for each in self._rounds.values() for writer in each.writers)
+        return sum(not writer.done() for current in self._rounds.values() for writer in current.writers)
 
     def waiting(self) -> int:
         """How many rounds wait for others to end."""
@@ -82,8 +82,8 @@ class Answers:
         while self._places > 0 and self._waiting:
             self._places -= 1
             self._waiting.popleft().admitted.set()
-        for each in self._waiting:
-            each.changed.set()
+        for waiting_round in self._waiting:
+            waiting_round.changed.set()
 
     async def _ended(self, number: str, current: _Round) -> None:
         """Give the place of a round back once its answers have ended, and let it go once they are logged."""
@@ -116,19 +116,19 @@ class Answers:
 
     def _connected(self, model: ArenaModel) -> StreamingModel:
         """The connection to a model; kept for served ones, and made anew for one with a visitor's settings."""
-        made = next((each for served, each in self._asked if served == model), None)
-        if made is None:
-            made = self._connect(model)
+        connection = next((kept_connection for served, kept_connection in self._asked if served == model), None)
+        if connection is None:
+            connection = self._connect(model)
             if model in self._pool.models:
-                self._asked.append((model, made))
-        return made
+                self._asked.append((model, connection))
+        return connection
 
     async def _read(self, messages: Sequence[ChatMessage], side: Side, answer: StreamedAnswer, current: _Round) -> None:
         await current.admitted.wait()
         answer.started = time.time()
-        asked = self._connected(side.model)
+        connection = self._connected(side.model)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            async for piece in asked.stream(messages):
+            async for piece in connection.stream(messages):
                 if isinstance(piece, TokensUsed):
                     answer.used = piece
                     continue

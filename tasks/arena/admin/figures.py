@@ -49,8 +49,8 @@ class ArenaFigures:
 
     def note(self, record: LoggedRecord) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
-        told, at = record.get("arena"), record.get("tstamp")
-        if not isinstance(told, Mapping) or not isinstance(at, int | float):
+        marks, at = record.get("arena"), record.get("tstamp")
+        if not isinstance(marks, Mapping) or not isinstance(at, int | float):
             return
         hour, model, kind = int(at // _HOUR_SECONDS), str(record.get("model")), record.get("type")
         with self._lock:
@@ -60,20 +60,20 @@ class ArenaFigures:
                     counted.answers += 1
                     counted.usd += price.usd(*_tokens(record)) if price else 0
                 elif kind in VOTE_WORDS:
-                    self._note_vote(hour, told)
-            match told.get("sampling"):
+                    self._note_vote(hour, marks)
+            match marks.get("sampling"):
                 case {"shares": Mapping() as shares}:
                     self._drawn[model] += 1
-                    line_count = 1 if "in_place_of" in told["sampling"] else 2  # of a pair each line has half
+                    line_count = 1 if "in_place_of" in marks["sampling"] else 2  # of a pair each line has half
                     for name, share in shares.items():
                         self._expected[name] += share / line_count
 
     def _last(self) -> int:
         return int(self._clock() // _HOUR_SECONDS)
 
-    def _note_vote(self, hour: int, told: LoggedRecord) -> None:
-        sides = [side for side in told.get("sides", []) if isinstance(side, Mapping)]
-        key = f"{[side.get('conv_id') for side in sides]} {told.get('voted_on')}"
+    def _note_vote(self, hour: int, marks: LoggedRecord) -> None:
+        sides = [side for side in marks.get("sides", []) if isinstance(side, Mapping)]
+        key = f"{[side.get('conv_id') for side in sides]} {marks.get('voted_on')}"
         if key not in self._voted:
             self._voted[key] = hour
             for side in sides:
@@ -83,8 +83,10 @@ class ArenaFigures:
         """The counts to add to; a new hour lets go of those that are not shown any more."""
         if hour not in self._hours:
             oldest = self._last() - HOURS + 1
-            self._hours = {each: counts for each, counts in self._hours.items() if each >= oldest}
-            self._voted = {key: each for key, each in self._voted.items() if each >= oldest}
+            self._hours = {
+                counted_hour: counts for counted_hour, counts in self._hours.items() if counted_hour >= oldest
+            }
+            self._voted = {key: voted_hour for key, voted_hour in self._voted.items() if voted_hour >= oldest}
         return self._hours.setdefault(hour, {}).setdefault(model, Counted())
 
     def hours(self) -> dict[int, dict[str, Counted]]:
@@ -98,7 +100,7 @@ class ArenaFigures:
         today = self._last() // 24
         with self._lock:
             days = [counts for hour, counts in self._hours.items() if hour // 24 == today]
-            return sum(each.usd for counts in days for each in counts.values())
+            return sum(counted.usd for counts in days for counted in counts.values())
 
     def priced(self, model: str) -> bool:
         """Whether a price of the model is known."""
@@ -107,9 +109,9 @@ class ArenaFigures:
     def price(self, model: str) -> TokenRate | None:
         """The price of a model, by the operator, the models file, or the shipped prices; None where none says it."""
         state = self.steered()
-        if given := state.prices.get(model):
-            return given
-        added = next((each for each in state.models if each.name == model), None)
+        if operator_price := state.prices.get(model):
+            return operator_price
+        added = next((added_model for added_model in state.models if added_model.name == model), None)
         return self._price_of(added) if added else self._prices.get(model)
 
     def _price_of(self, model: ArenaModel) -> TokenRate | None:
@@ -124,10 +126,10 @@ class ArenaFigures:
 def _tokens(record: LoggedRecord) -> tuple[float, float]:
     """Tokens of the question with all that came before it, and of the answer with its thinking."""
     match record["arena"].get("usage"):
-        case {"input_tokens": int(asked), "output_tokens": int(answered)}:
-            return asked, answered
+        case {"input_tokens": int(question_tokens), "output_tokens": int(answer_tokens)}:
+            return question_tokens, answer_tokens
     state = record.get("state") or {}
-    said = [text[0] if isinstance(text, list) else text or "" for _, text in state.get("messages", [])] or [""]
-    asked = sum(map(len, said[:-1])) + len(state.get("system_message", ""))
-    answered = len(said[-1]) + len(record["arena"].get("thinking", ""))
-    return asked / _CHARACTERS_A_TOKEN, answered / _CHARACTERS_A_TOKEN
+    texts = [text[0] if isinstance(text, list) else text or "" for _, text in state.get("messages", [])] or [""]
+    question_tokens = sum(map(len, texts[:-1])) + len(state.get("system_message", ""))
+    answer_tokens = len(texts[-1]) + len(record["arena"].get("thinking", ""))
+    return question_tokens / _CHARACTERS_A_TOKEN, answer_tokens / _CHARACTERS_A_TOKEN
