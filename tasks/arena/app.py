@@ -127,10 +127,10 @@ class ServedArena:
         """The page of a conversation."""
         visit = self.visit(request)
         try:
-            found = self.arena.find(number, visit.owner)
+            conversation = self.arena.find(number, visit.owner)
         except Refused as refused:
             return HTMLResponse(self.pages.page("told.html", "", told=str(refused)), 404)
-        return HTMLResponse(self.pages.talk(found.mode, found, visit))
+        return HTMLResponse(self.pages.talk(conversation.mode, conversation, visit))
 
     async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
         """Answers while they come, then the whole conversation."""
@@ -158,27 +158,27 @@ class ServedArena:
     async def act(self, number: str, what: str, act: Act, request: Request) -> Response:
         """Do something with a conversation."""
         visit = self.visit(request)
-        found, arena, kind = self.arena.find(number, visit.owner), self.arena, act.kind or RecordType.CHAT
+        conversation, arena, kind = self.arena.find(number, visit.owner), self.arena, act.kind or RecordType.CHAT
         reaction = AnswerReaction(kind, act.turn, act.place, tuple(act.chips), "".join(act.comments[:1]))
         done: dict[str, Callable[[], Awaitable[Any]]] = {
-            "vote": lambda: arena.vote(found, kind, visit, act.goes_on),
-            "reveal": lambda: arena.reveal(found, visit),
-            "reason": lambda: arena.give_reason(found, act.chips, act.words, act.comments, visit),
-            "react": lambda: arena.react(found, reaction, visit, act.withdrawn),
-            "flag": lambda: arena.flag(found, act.place, visit),
-            "stop": lambda: arena.stop(found, visit),
-            "again": lambda: arena.regenerate(found, visit),
-            "anew": lambda: arena.ask_again(found, visit),
-            "share": lambda: arena.share(found, visit),
-            "unshare": lambda: arena.unshare(found, visit),
-            "forget": lambda: arena.forget(found, visit),
+            "vote": lambda: arena.vote(conversation, kind, visit, act.goes_on),
+            "reveal": lambda: arena.reveal(conversation, visit),
+            "reason": lambda: arena.give_reason(conversation, act.chips, act.words, act.comments, visit),
+            "react": lambda: arena.react(conversation, reaction, visit, act.withdrawn),
+            "flag": lambda: arena.flag(conversation, act.place, visit),
+            "stop": lambda: arena.stop(conversation, visit),
+            "again": lambda: arena.regenerate(conversation, visit),
+            "anew": lambda: arena.ask_again(conversation, visit),
+            "share": lambda: arena.share(conversation, visit),
+            "unshare": lambda: arena.unshare(conversation, visit),
+            "forget": lambda: arena.forget(conversation, visit),
         }
         if what not in done:
             raise Refused("not_understood")
         await done[what]()
         explained = what == "reason" or (what == "react" and (reaction.reasons or reaction.comment))
         thanks = {"notice": page_words()["reason_saved"]} if explained else {}
-        return JSONResponse(self.pages.shown(found) | thanks)
+        return JSONResponse(self.pages.shown(conversation) | thanks)
 
     async def upload(self, request: Request) -> Response:
         """Take an image; the body is its file."""
@@ -295,8 +295,8 @@ def make_app(
         404, lambda *_: HTMLResponse(pages.page("told.html", "", told=page_words()["not_found"]), 404)
     )
     languages = arena.texts.languages
-    own = partial(is_own, host, settings)
-    app.add_middleware(PageGuard, known=own, proxied=settings.proxies > 0, languages=languages)
+    is_own_host = partial(is_own, host, settings)
+    app.add_middleware(PageGuard, known=is_own_host, proxied=settings.proxies > 0, languages=languages)
     app.add_middleware(Bounded, bytes_max=lambda path: UPLOAD_BYTES_MAX if path == "/pictures" else _EVENT_BYTES_MAX)
     return app
 
@@ -310,13 +310,13 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/health")
     def health() -> JSONResponse:
-        found = served.arena.health()
-        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+        health_state = served.arena.health()
+        return JSONResponse(health_state, 200 if health_state["status"] == "ok" else 503)
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        found = ARENA_FILES.get(name)
-        return FileResponse(found, headers={"cache-control": "max-age=3600"}) if found else Response(status_code=404)
+        path = ARENA_FILES.get(name)
+        return FileResponse(path, headers={"cache-control": "max-age=3600"}) if path else Response(status_code=404)
 
     @app.get("/mine")
     def mine(request: Request) -> Response:
@@ -331,9 +331,9 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/c/{number}/events")
     async def events(number: str, request: Request) -> Response:
-        found = served.arena.find(number, served.visit(request).owner)
+        conversation = served.arena.find(number, served.visit(request).owner)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(served.events(found), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(served.events(conversation), media_type="text/event-stream", headers=headers)
 
 
 def _action_routes(app: FastAPI, served: ServedArena) -> None:
@@ -418,10 +418,10 @@ class PageGuard:
 
         async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
-                given = message.get("headers", [])
-                known = {name for name, _ in given} - {b"set-cookie"}
+                app_headers = message.get("headers", [])
+                app_header_names = {name for name, _ in app_headers} - {b"set-cookie"}
                 added = [(name.encode(), value.encode()) for name, value in headers.items()]
-                message["headers"] = [*given, *(each for each in added if each[0] not in known)]
+                message["headers"] = [*app_headers, *(header for header in added if header[0] not in app_header_names)]
             await send(message)
 
         scope["headers"] = forwarded_in_one(scope["headers"])

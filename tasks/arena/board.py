@@ -48,8 +48,10 @@ class ReleaseBoard:
         self._name = release.name
         fragile, manifest = release / "leaderboard" / "integrity" / "fragility.parquet", release / "manifest.json"
         self._fragility = pl.read_parquet(fragile) if fragile.is_file() else pl.DataFrame()
-        told = orjson.loads(manifest.read_bytes()) if manifest.is_file() else {}
-        self._days = (told["first_day"], told["last_day"]) if told.get("last_day") else None
+        manifest_fields = orjson.loads(manifest.read_bytes()) if manifest.is_file() else {}
+        self._days = (
+            (manifest_fields["first_day"], manifest_fields["last_day"]) if manifest_fields.get("last_day") else None
+        )
 
     def about(self, name: str) -> str:
         """Source of a board, in a sentence that names the release."""
@@ -109,33 +111,33 @@ class LiveBoard:
 
     def days(self) -> tuple[str, str] | None:
         """Days of the votes so far."""
-        times = [each.seconds for each in self._cast if each.seconds]
+        times = [vote.seconds for vote in self._cast if vote.seconds]
         first, last = (datetime.fromtimestamp(at, UTC).date() for at in (min(times, default=0), max(times, default=0)))
         return (first.isoformat(), last.isoformat()) if times else None
 
     def _board(self, name: str) -> "_Made":
-        made_at, votes, made = self._made.get(name, (0.0, 0, _Made([], [], 0)))
-        if not made.rows or len(self._cast) < votes or self._clock() - made_at > _FRESH_SECONDS:
-            made = self._rated(name)
-            self._made[name] = self._clock(), len(self._cast), made
-        return made
+        made_at, votes, board = self._made.get(name, (0.0, 0, _Made([], [], 0)))
+        if not board.rows or len(self._cast) < votes or self._clock() - made_at > _FRESH_SECONDS:
+            board = self._rated(name)
+            self._made[name] = self._clock(), len(self._cast), board
+        return board
 
     def _rated(self, name: str) -> "_Made":
-        chosen = [each for each in self._cast if name in _SLICES and _SLICES[name](each)]
+        chosen = [vote for vote in self._cast if name in _SLICES and _SLICES[name](vote)]
         if not chosen:
             return _Made([], [], 0)
         names = ("model_a", "model_b", "winner")
         rows = [
-            (*(getattr(each, key) for key in names), each.user or None, each.seconds, *each.style) for each in chosen
+            (*(getattr(vote, key) for key in names), vote.user or None, vote.seconds, *vote.style) for vote in chosen
         ]
         table = pl.DataFrame(rows, [*names, "judge", "tstamp", *_COVARIATES], orient="row").with_columns(
             pl.col("judge").cast(pl.String),
             pl.from_epoch((pl.col("tstamp") * 1e6).cast(pl.Int64), "us").dt.replace_time_zone("UTC"),
         )
         board, fragile, in_full = self._rate(table, name)
-        rated = [each.model_dump(include=set(_COLUMNS)) | {"slice": name} for each in board]
-        shown = shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
-        return _Made(shown, contests(frame_of(Fragility, fragile)).to_dicts(), len(chosen) - in_full)
+        rated = [rating.model_dump(include=set(_COLUMNS)) | {"slice": name} for rating in board]
+        board_rows = shown_board(pl.DataFrame(rated, infer_schema_length=None), name)
+        return _Made(board_rows, contests(frame_of(Fragility, fragile)).to_dicts(), len(chosen) - in_full)
 
 
 Board = ReleaseBoard | LiveBoard
@@ -144,8 +146,8 @@ Board = ReleaseBoard | LiveBoard
 def votes_of(rows: Sequence[Rated]) -> str:
     """How many votes a board rests on, in words; every vote is in the rows of two models."""
     votes, texts = sum(row.battles for row in rows) // 2, page_words()
-    told = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=number(votes))
-    return str(texts["board_votes"].format(votes=told, models=len(rows)) if rows else texts["board_none"])
+    count_in_words = texts["board_vote"] if votes == 1 else texts["board_many"].format(votes=number(votes))
+    return str(texts["board_votes"].format(votes=count_in_words, models=len(rows)) if rows else texts["board_none"])
 
 
 def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
@@ -156,8 +158,8 @@ def board_routes(app: FastAPI, pages: ArenaPages, board: Board) -> None:
         names = board.slices()
         name = slice if slice in names else next(iter(names), OVERALL)
         rows = board.rows(name)
-        made = pages.page(
+        page = pages.page(
             "board.html", "board", about=board.about(name), groups=grouped(names), slice=name, board=rows,
             votes=votes_of(rows), contests=board.contests(name), days=board.days(),
         )  # fmt: skip
-        return HTMLResponse(made)
+        return HTMLResponse(page)
