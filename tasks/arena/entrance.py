@@ -44,8 +44,10 @@ class Refused(Exception):
         self.key, self.values = key, values
 
     def __str__(self) -> str:
-        told = {name: number(each) if isinstance(each, int | float) else each for name, each in self.values.items()}
-        return str(page_words()[self.key]).format(**told)
+        texts = {
+            name: number(value) if isinstance(value, int | float) else value for name, value in self.values.items()
+        }
+        return str(page_words()[self.key]).format(**texts)
 
 
 class ConversationEnded(Refused):
@@ -112,8 +114,8 @@ class Admission:
             raise Refused("nsfw")
         measured: dict[str, object] = {"nsfw_probability": round(float(probability), 4)}
         if (moderator := self.image_moderator) is not None:
-            (found,) = _values(lambda: moderator.moderate_images([decoded]), 1)
-            measured["flagged_categories"] = _passed(found.flagged_categories, self.refused_of_images)
+            (moderation,) = _values(lambda: moderator.moderate_images([decoded]), 1)
+            measured["flagged_categories"] = _passed(moderation.flagged_categories, self.refused_of_images)
         return measured
 
     def require_sure(self, text: str, sure: bool) -> tuple[str, ...]:
@@ -135,25 +137,25 @@ class Admission:
         """
         if not texts:
             return None
-        found = _values(lambda: self.moderator.moderate(texts), len(texts))
-        flagged = sorted({category for each in found for category in each.flagged_categories})
+        moderations = _values(lambda: self.moderator.moderate(texts), len(texts))
+        flagged = sorted({category for moderation in moderations for category in moderation.flagged_categories})
         return flagged if to_open and self.spares_open else _passed(flagged, self.refused)
 
 
-def _passed(found: Collection[str], refused: Collection[str]) -> list[str]:
+def _passed(categories: Collection[str], refused: Collection[str]) -> list[str]:
     """The categories found, sorted, when none is refused. Raises Refused."""
-    if set(found) & set(refused) if refused else found:
+    if set(categories) & set(refused) if refused else categories:
         raise Refused("moderated")
-    return sorted(set(found))
+    return sorted(set(categories))
 
 
 def _values(ask: Callable[[], Sequence[Value | Failed]], count: int) -> list[Value]:
     try:
-        found = list(ask())
+        measurements = list(ask())
     except Exception:  # providers raise what they like; without an answer the admission stays closed
         raise Refused("unavailable") from None
-    values = [each for each in found if not isinstance(each, Failed)]
-    if len(values) != count or len(found) != count:
+    values = [measurement for measurement in measurements if not isinstance(measurement, Failed)]
+    if len(values) != count or len(measurements) != count:
         raise Refused("unavailable")
     return values
 
@@ -167,14 +169,14 @@ def with_sampling(model: ArenaModel, sampling: Mapping[str, float]) -> ArenaMode
             raise Refused(
                 "bad_sampling", name=page_words()[name] if name in most else name[:40], least=least, most=largest
             )
-    given = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
-    return model.model_copy(update=given)
+    settings = {name: int(value) if name == "answer_tokens_max" else value for name, value in sampling.items()}
+    return model.model_copy(update=settings)
 
 
 def with_sampling_of(before: ArenaModel, model: ArenaModel) -> ArenaModel:
     """The model with the settings that a talk has had so far, as the lines of its log have them."""
-    given = before.model_dump(include={"temperature", "top_p", "answer_tokens_max"})
-    return model.model_copy(update=given)
+    settings = before.model_dump(include={"temperature", "top_p", "answer_tokens_max"})
+    return model.model_copy(update=settings)
 
 
 _KEY_FILE = "user_key"
@@ -211,7 +213,7 @@ class Visitors:
         `login_header`: header in which they name who has logged in. Raises BadInput for what is no network.
         """
         self._key, self._most, self._shared, self._proxies = key, messages_a_minute, shared, proxies
-        self._networks = [_network(each) for each in proxied_by]
+        self._networks = [_network(network) for network in proxied_by]
         self._login_header, self._raw = login_header, raw
         self._sent = PerMinute(clock)
 
@@ -226,7 +228,7 @@ class Visitors:
         """
         if not self._is_proxy(client):
             return client
-        seen = [each.strip() for each in headers.get(_FORWARDED, "").split(",") if each.strip()]
+        seen = [hop.strip() for hop in headers.get(_FORWARDED, "").split(",") if hop.strip()]
         return seen[-self._proxies] if len(seen) >= self._proxies else client
 
     def _is_proxy(self, client: str) -> bool:
@@ -280,8 +282,8 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def network_of(address: str) -> str:
     """The address of a household: an IPv4 address, or the /64 of an IPv6 address."""
     with suppress(ValueError):
-        found = ip_address(address.partition("%")[0])
-        return str(found if found.version == 4 else ip_network((found, 64), strict=False))
+        parsed_address = ip_address(address.partition("%")[0])
+        return str(parsed_address if parsed_address.version == 4 else ip_network((parsed_address, 64), strict=False))
     return address
 
 

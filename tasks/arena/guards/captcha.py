@@ -40,7 +40,7 @@ class Captcha:
         """Content security policy of the page: the provider's host, and others of its domain, as its frames need."""
         parts = urlsplit(self.script)
         from_there = f"{parts.scheme}://{parts.netloc}"
-        if not any(each.isdigit() for each in (parts.hostname or "").split(".")[-1:]):
+        if not any(label.isdigit() for label in (parts.hostname or "").split(".")[-1:]):
             from_there += f" {parts.scheme}://*.{'.'.join((parts.hostname or '').split('.')[-2:])}"
         kinds = "".join(f"; {kind} {from_there}" for kind in ("frame-src", "connect-src 'self'"))
         styles = POLICY.replace("style-src 'self'", f"style-src 'self' 'unsafe-inline' {from_there}")
@@ -58,8 +58,8 @@ class Captcha:
         """Whether the provider takes an answer; None when it could not be asked. No address of a visitor is sent."""
         try:
             async with httpx2.AsyncClient(timeout=_CHECK_SECONDS) as client:
-                told = await client.post(self._verify, data={"secret": self._secret, "response": answer})
-                return told.raise_for_status().json().get("success") is True
+                response = await client.post(self._verify, data={"secret": self._secret, "response": answer})
+                return response.raise_for_status().json().get("success") is True
         except (httpx2.HTTPError, ValueError, AttributeError):
             return None
 
@@ -67,12 +67,12 @@ class Captcha:
 def chosen_captcha(settings: ArenaSettings, key: bytes) -> Captcha | None:
     """The captcha of the settings. Raises BadInput for half of one, and MissingProvider without its secret."""
     script, site_key, verify = settings.captcha_script, settings.captcha_site_key, settings.captcha_verify
-    given = {"captcha_script": script, "captcha_site_key": site_key, "captcha_verify": verify}
-    if not any(given.values()):
+    captcha_settings = {"captcha_script": script, "captcha_site_key": site_key, "captcha_verify": verify}
+    if not any(captcha_settings.values()):
         return None
     if not (script and site_key and verify):
-        missing = next(name for name, value in given.items() if not value)
-        raise BadInput(f"a captcha needs {', '.join(given)}; {missing} is not set: add --set {missing}=…")
+        missing = next(name for name, value in captcha_settings.items() if not value)
+        raise BadInput(f"a captcha needs {', '.join(captcha_settings)}; {missing} is not set: add --set {missing}=…")
     secret = os.environ.get(CAPTCHA_SECRET_VARIABLE, "")
     if not secret:
         raise MissingProvider(f"the captcha needs its secret; export it in {CAPTCHA_SECRET_VARIABLE}")
@@ -82,9 +82,9 @@ def chosen_captcha(settings: ArenaSettings, key: bytes) -> Captcha | None:
 def captcha_routes(app: FastAPI, pages: ArenaPages, captcha: Captcha, owner_of: Callable[[Request], str]) -> None:
     """The page of the captcha. `owner_of`: fingerprint of who asks."""
 
-    def shown(told: str = "", status: int = 200) -> Response:
-        made = pages.page("captcha.html", "", script=captcha.script, site_key=captcha.site_key, told=told)
-        return HTMLResponse(made, status, {"content-security-policy": captcha.policy})
+    def shown(notice: str = "", status: int = 200) -> Response:
+        html = pages.page("captcha.html", "", script=captcha.script, site_key=captcha.site_key, told=notice)
+        return HTMLResponse(html, status, {"content-security-policy": captcha.policy})
 
     @app.get(CAPTCHA_PAGE)
     def page() -> Response:

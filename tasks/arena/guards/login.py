@@ -64,8 +64,10 @@ class Login:
         request.scope["session"] = self._kept(request).get("begun", {})
         try:
             claims = {"iss": (await self._load())["issuer"], "aud": self._client_id}
-            wanted = {name: {"essential": True, "value": value} for name, value in claims.items()}
-            token = await self._provider.authorize_access_token(request, claims_options=wanted, leeway=_LEEWAY_SECONDS)
+            claims_options = {name: {"essential": True, "value": value} for name, value in claims.items()}
+            token = await self._provider.authorize_access_token(
+                request, claims_options=claims_options, leeway=_LEEWAY_SECONDS
+            )
             subject = str(token["userinfo"]["sub"])
         except httpx2.HTTPError:
             raise Refused("login_down") from None
@@ -76,18 +78,20 @@ class Login:
 
     async def _load(self) -> dict[str, Any]:
         """Load what the provider says of itself. Raises ValueError for another issuer or an unsafe address."""
-        told: dict[str, Any] = await self._provider.load_server_metadata()
-        told[_ALGORITHMS] = [each for each in told.get(_ALGORITHMS, ["RS256"]) if each[:2] in ("RS", "PS", "ES", "Ed")]
-        same = str(told.get("issuer")).rstrip("/") == self._issuer.rstrip("/")
-        if not (same and all(_is_safe(str(told.get(name, ""))) for name in _ADDRESSES)):
-            told.clear()
+        metadata: dict[str, Any] = await self._provider.load_server_metadata()
+        metadata[_ALGORITHMS] = [
+            algorithm for algorithm in metadata.get(_ALGORITHMS, ["RS256"]) if algorithm[:2] in ("RS", "PS", "ES", "Ed")
+        ]
+        same = str(metadata.get("issuer")).rstrip("/") == self._issuer.rstrip("/")
+        if not (same and all(_is_safe(str(metadata.get(name, ""))) for name in _ADDRESSES)):
+            metadata.clear()
             raise ValueError("another provider")
-        return told
+        return metadata
 
     def _kept(self, request: Request) -> dict[str, Any]:
         """Content of the cookie: a login that was begun, or who has logged in."""
-        found: dict[str, Any] = orjson.loads(self._signed.value(request.cookies.get(LOGIN_COOKIE, "")) or b"{}")
-        return found
+        content: dict[str, Any] = orjson.loads(self._signed.value(request.cookies.get(LOGIN_COOKIE, "")) or b"{}")
+        return content
 
     def _keep(self, response: Response, value: dict[str, Any], seconds: int, back: str) -> Response:
         response.set_cookie(

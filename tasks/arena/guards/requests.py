@@ -26,24 +26,24 @@ def is_own(listens_on: str, settings: ArenaSettings, host: str) -> bool:
         return bool(ip_address(name.strip("[]")))
     if settings.proxies and not settings.hosts:
         return True  # a proxy answers for names
-    return name.lower() in {"localhost", listens_on.lower(), *(each.lower() for each in settings.hosts)}
+    return name.lower() in {"localhost", listens_on.lower(), *(own_host.lower() for own_host in settings.hosts)}
 
 
 def forwarded_in_one(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The lines of X-Forwarded-For as one: a proxy may add a line of its own below the visitor's."""
-    given = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+    forwarded_lines = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
     others = [(name, value) for name, value in headers if name.lower() != b"x-forwarded-for"]
-    return [*others, *([(b"x-forwarded-for", b", ".join(given))] if given else [])]
+    return [*others, *([(b"x-forwarded-for", b", ".join(forwarded_lines))] if forwarded_lines else [])]
 
 
 def cookie_of(scope: AsgiMessage, name: str) -> str:
     """The value of a cookie; empty when the browser has none."""
-    given = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
+    cookie_header = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
     try:
-        found = SimpleCookie(given).get(name)
+        cookie = SimpleCookie(cookie_header).get(name)
     except Exception:  # a malformed cookie of another application on this host
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 async def form_of(request: Request, fields_max: int = 20) -> dict[str, list[str]]:
@@ -80,7 +80,11 @@ class PerMinute:
             for times in windows:
                 times.append(now)
             if len(self._times) > _KNOWN_MAX:
-                recent = {key: each for key, each in self._times.items() if each and now - each[-1] < WINDOW_SECONDS}
+                recent = {
+                    key: key_times
+                    for key, key_times in self._times.items()
+                    if key_times and now - key_times[-1] < WINDOW_SECONDS
+                }
                 self._times = recent
             return 0.0
 
@@ -93,17 +97,17 @@ class Signed:
 
     def seal(self, value: str, seconds: float) -> str:
         """The cookie that holds a value for some time. Its browser can read the value, and change nothing of it."""
-        told = f"{self._clock() + seconds:.0f}.{urlsafe_b64encode(value.encode()).decode().rstrip('=')}"
-        return f"{told}.{self._signature(told)}"
+        content = f"{self._clock() + seconds:.0f}.{urlsafe_b64encode(value.encode()).decode().rstrip('=')}"
+        return f"{content}.{self._signature(content)}"
 
     def value(self, cookie: str) -> str:
         """The value of a cookie; empty for one that is forged or too old."""
-        told, _, signed = cookie.rpartition(".")
-        if not hmac.compare_digest(signed.encode("utf-8", "replace"), self._signature(told).encode()):
+        content, _, signed = cookie.rpartition(".")
+        if not hmac.compare_digest(signed.encode("utf-8", "replace"), self._signature(content).encode()):
             return ""
-        until, _, sealed = told.partition(".")
-        held = float(until) > self._clock()
-        return urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)).decode() if held else ""
+        until, _, sealed = content.partition(".")
+        is_fresh = float(until) > self._clock()
+        return urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)).decode() if is_fresh else ""
 
-    def _signature(self, told: str) -> str:
-        return hmac.digest(self._key, f"{self._purpose} {told}".encode("utf-8", "replace"), "sha256").hex()
+    def _signature(self, content: str) -> str:
+        return hmac.digest(self._key, f"{self._purpose} {content}".encode("utf-8", "replace"), "sha256").hex()
