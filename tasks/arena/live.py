@@ -101,7 +101,7 @@ def require_new(published: Sequence[TermsVersion], name: str, texts: dict[str, s
         raise BadInput("the terms have no version; give one, such as 2026-12")
     if not texts.get(ENGLISH):
         raise BadInput("the terms have no English text, which stands for languages without one of their own")
-    if any(each.name == name for each in published):
+    if any(version.name == name for version in published):
         raise BadInput(f"there were terms of version {name[:40]!r} already; give another version")
     if published and published[-1].texts == texts:
         raise BadInput(f"these are the terms of version {published[-1].name!r}; change them, or leave them")

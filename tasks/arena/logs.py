@@ -127,12 +127,12 @@ class LogFolder:
 
     def read(self, places: Iterable[Line]) -> list[dict[str, Any]]:
         """The records of some lines; those that are not there any more are left out."""
-        found = []
+        records = []
         for place in places:
             with suppress(OSError), (self.folder / place.file).open("rb") as stream:
                 stream.seek(place.start)
-                found.append(_record(stream.readline()))
-        return [record for record in found if record]
+                records.append(_record(stream.readline()))
+        return [record for record in records if record]
 
     def forgotten(self) -> set[str]:
         """Conversation ids whose removal was asked for."""
@@ -260,12 +260,12 @@ def cast_in(record: Mapping[str, Any]) -> Cast | None:
     match states:
         case [{"model_name": str(a), "messages": list(messages)} as first, {"model_name": str(b)} as second]:
             with_image = any(
-                isinstance(said, list) for message in messages if isinstance(message, list) for said in message
+                isinstance(part, list) for message in messages if isinstance(message, list) for part in message
             )
             user, at = record.get("ip"), record.get("tstamp")
-            known = user if isinstance(user, str) else "", float(at) if isinstance(at, int | float) else 0.0
+            voter_and_time = user if isinstance(user, str) else "", float(at) if isinstance(at, int | float) else 0.0
             style = (*_style(messages, _turn(record)), *_style(second.get("messages"), _turn(record)))
-            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *known, style)
+            return Cast(a, b, RecordType(kind), with_image, str(first.get("conv_id", "")), *voter_and_time, style)
     return None
 
 
@@ -279,17 +279,19 @@ def _turn(record: Mapping[str, Any]) -> int | None:
 
 def _style(messages: object, turn: int | None) -> tuple[int, int, int, int]:
     """Characters, headers, list items and bold runs of one side's answers up to a turn."""
-    said = messages[: turn and 2 * turn] if isinstance(messages, list) else []
+    rated_messages = messages[: turn and 2 * turn] if isinstance(messages, list) else []
     text = "\n".join(
-        each[1] for each in said if isinstance(each, list) and each[:1] == ["assistant"] and isinstance(each[-1], str)
+        message[1]
+        for message in rated_messages
+        if isinstance(message, list) and message[:1] == ["assistant"] and isinstance(message[-1], str)
     )
-    found = markdown(text)
-    headers = found.h1 + found.h2 + found.h3 + found.h4 + found.h5 + found.h6
-    return len(text), headers, found.ordered + found.unordered, found.bold_stars + found.bold_underscores
+    marks = markdown(text)
+    headers = marks.h1 + marks.h2 + marks.h3 + marks.h4 + marks.h5 + marks.h6
+    return len(text), headers, marks.ordered + marks.unordered, marks.bold_stars + marks.bold_underscores
 
 
 def conv_ids_in(record: Mapping[str, Any]) -> list[str]:
     """The conversation ids of a line; none of a line of another shape."""
     states = record.get("states", [record.get("state")])
-    found = [state.get("conv_id") for state in states if isinstance(state, dict)] if isinstance(states, list) else []
-    return [each for each in found if isinstance(each, str)]
+    conv_ids = [state.get("conv_id") for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    return [conv_id for conv_id in conv_ids if isinstance(conv_id, str)]

@@ -96,13 +96,15 @@ class Past:
             texts = [text or "" for role, text in state["messages"] if role == "assistant"]
             answers = [StreamedAnswer(text, done=True, failed=not text) for text in texts]
             sides.append(Side(_model(state["model_name"], self._models), state["conv_id"], answers))
-        made = ArenaConversation(Mode(marks["mode"]), sides, owner="", closed=True, revealed=bool(marks["named"]))
+        conversation = ArenaConversation(
+            Mode(marks["mode"]), sides, owner="", closed=True, revealed=bool(marks["named"])
+        )
         for role, content in states[0]["messages"]:
             if role == "user":
                 text, names = content if isinstance(content, list) else (content, [])
                 pictures = tuple(Picture(name, self._logs.image(name)) for name in names)
-                made.prompts.append(VisitorPrompt(text, pictures))
-        return made
+                conversation.prompts.append(VisitorPrompt(text, pictures))
+        return conversation
 
     def drop(self, numbers: Collection[str]) -> None:
         """Let conversations go whose removal was asked for."""
@@ -149,21 +151,21 @@ class Past:
             return None
         marks = chats[-1]["arena"]
         sides = [self._side(mark, chats) for mark in marks["sides"]]
-        made = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
+        conversation = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
         longest = max(chats, key=lambda record: len(record["state"]["messages"]))
-        made.prompts = self._prompts(longest)
-        made.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
-        made.moderation = longest["arena"]["moderation"]["flagged_categories"]
+        conversation.prompts = self._prompts(longest)
+        conversation.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
+        conversation.moderation = longest["arena"]["moderation"]["flagged_categories"]
         for side in sides:
             # one failed answer for each message that the log has no answer of this side to
             side.answers += [
-                StreamedAnswer(done=True, failed=True) for _ in range(len(made.prompts) - len(side.answers))
+                StreamedAnswer(done=True, failed=True) for _ in range(len(conversation.prompts) - len(side.answers))
             ]
-        lost = any(not picture.png for prompt in made.prompts for picture in prompt.pictures)
-        made.closed = lost or any(side.model.name not in self._models for side in sides)
+        lost = any(not picture.png for prompt in conversation.prompts for picture in prompt.pictures)
+        conversation.closed = lost or any(side.model.name not in self._models for side in sides)
         for record in records:
-            _vote_again(made, record)
-        return made
+            _vote_again(conversation, record)
+        return conversation
 
     def _side(self, mark: LoggedRecord, chats: Sequence[LoggedRecord]) -> Side:
         """One side: its answers are those of its last line, which repeats the earlier ones."""
@@ -199,33 +201,35 @@ class Past:
         return prompts
 
 
-def _vote_again(made: ArenaConversation, record: LoggedRecord) -> None:
+def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:
     """Note a vote, reaction, report or share of the log on the state that it was given."""
     kind, state = RecordType(record["type"]), record["arena"].get("voted_on")
     if state is None:
         return
     prompts, regenerated, place = state
     if kind in RATINGS and _is_reaction(record):
-        made.reactions.pop((prompts, place), None)
+        conversation.reactions.pop((prompts, place), None)
         if not _is_withdrawn(record):
             (opinion,) = record["opinions"]
             reasons = tuple(reason[:-1] for reason in opinion.get("reasons", ()))
             reaction = AnswerReaction(kind, prompts, place, reasons, opinion.get("comment", ""))
-            made.reactions[prompts, place] = reaction
+            conversation.reactions[prompts, place] = reaction
     elif kind in CHOICES | RATINGS and not _is_withdrawn(record):
         vote = vote_of_line(kind, (prompts, regenerated), record)
-        made.votes[vote.state] = vote
-        made.voted[("vote", prompts, regenerated)] = kind
+        conversation.votes[vote.state] = vote
+        conversation.voted[("vote", prompts, regenerated)] = kind
         if vote.has_reasons:
-            made.voted[("reason", prompts, regenerated)] = kind
-        if made.mode is Mode.BATTLE and not vote.goes_on:
-            made.revealed = made.closed = True
+            conversation.voted[("reason", prompts, regenerated)] = kind
+        if conversation.mode is Mode.BATTLE and not vote.goes_on:
+            conversation.revealed = conversation.closed = True
     elif kind is RecordType.SHARE and record["arena"].get("withdrawn"):
-        made.link = ""
-        made.voted = {state: given for state, given in made.voted.items() if state[0] != "share"}
+        conversation.link = ""
+        conversation.voted = {
+            state: noted_kind for state, noted_kind in conversation.voted.items() if state[0] != "share"
+        }
     elif kind in (RecordType.SHARE, RecordType.FLAG):
-        made.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
-        made.link = record["arena"].get("link", made.link)
+        conversation.voted[("share" if kind is RecordType.SHARE else f"flag {place}", prompts, regenerated)] = kind
+        conversation.link = record["arena"].get("link", conversation.link)
 
 
 def _is_reaction(record: LoggedRecord) -> bool:
