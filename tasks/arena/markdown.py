@@ -35,10 +35,10 @@ def _formula(state: StateInline, silent: bool) -> bool:
         if src.startswith(opening, start):
             end = src.find(closing, start + 2)
             return end > start + 2 and _take(state, silent, src[start + 2 : end], end + 2, display)
-    found = _DOLLARS.match(src, start) if src[start] == "$" else None
-    if found is None or _PRICE.match(found[1]):
+    match = _DOLLARS.match(src, start) if src[start] == "$" else None
+    if match is None or _PRICE.match(match[1]):
         return False
-    return _take(state, silent, found[1], found.end(), False)
+    return _take(state, silent, match[1], match.end(), False)
 
 
 def _take(state: StateInline, silent: bool, source: str, end: int, display: bool) -> bool:
@@ -68,11 +68,11 @@ def _formula_block(state: StateBlock, first: int, last: int, silent: bool) -> bo
 
 def _kept_tag(state: StateInline, silent: bool) -> bool:
     """A line break, and raised or lowered characters."""
-    found = _TAG.match(state.src, state.pos)
-    if found and not silent:
-        state.push("kept_tag", "", 0).content = found[0].lower()
-    state.pos = found.end() if found else state.pos
-    return found is not None
+    match = _TAG.match(state.src, state.pos)
+    if match and not silent:
+        state.push("kept_tag", "", 0).content = match[0].lower()
+    state.pos = match.end() if match else state.pos
+    return match is not None
 
 
 def _math(self: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
@@ -94,18 +94,18 @@ def _cell(self: RendererHTML, tokens: Sequence[Token], place: int, options: Opti
 
 
 def _parser() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
-    made.disable("image")
-    made.validateLink = lambda url: _LINKED.match(url) is not None  # type: ignore[method-assign]
-    made.inline.ruler.before("escape", "formula", _formula)
-    made.inline.ruler.after("formula", "kept_tag", _kept_tag)
-    made.block.ruler.before("fence", "formula_block", _formula_block, {"alt": ["paragraph"]})
-    made.add_render_rule("math", _math)
-    made.add_render_rule("kept_tag", lambda self, tokens, place, options, env: tokens[place].content)
-    made.add_render_rule("link_open", _link)
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+    parser.disable("image")
+    parser.validateLink = lambda url: _LINKED.match(url) is not None  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "formula", _formula)
+    parser.inline.ruler.after("formula", "kept_tag", _kept_tag)
+    parser.block.ruler.before("fence", "formula_block", _formula_block, {"alt": ["paragraph"]})
+    parser.add_render_rule("math", _math)
+    parser.add_render_rule("kept_tag", lambda self, tokens, place, options, env: tokens[place].content)
+    parser.add_render_rule("link_open", _link)
     for cell in ("th_open", "td_open"):
-        made.add_render_rule(cell, _cell)
-    return made
+        parser.add_render_rule(cell, _cell)
+    return parser
 
 
 _PARSER = _parser()

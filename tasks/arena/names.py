@@ -53,28 +53,28 @@ def without_names(text: str, names: frozenset[str], done: bool) -> str:
     if not done:
         text = _BEGUN_MARK.sub("", text)
     read, places = _decoded(text)
-    found = [match.span() for match in _pattern(names).finditer(read)]
-    end = len(read) if done else _sure_end(read, found, names)
-    shown, last = [], 0
-    for start, stop in found:
+    spans = [match.span() for match in _pattern(names).finditer(read)]
+    end = len(read) if done else _sure_end(read, spans, names)
+    pieces, last = [], 0
+    for start, stop in spans:
         if stop <= end:
-            shown += [text[_at(places, last) : _at(places, start)], HIDDEN_NAME]
+            pieces += [text[_at(places, last) : _at(places, start)], HIDDEN_NAME]
             last = stop
-    return "".join(shown) + text[_at(places, last) : _at(places, end)]
+    return "".join(pieces) + text[_at(places, last) : _at(places, end)]
 
 
 def _at(places: Sequence[int] | None, place: int) -> int:
     return place if places is None else places[place]
 
 
-def _sure_end(read: str, found: Sequence[tuple[int, int]], names: frozenset[str]) -> int:
+def _sure_end(read: str, spans: Sequence[tuple[int, int]], names: frozenset[str]) -> int:
     """Where the end begins that may become a name, or a longer one. What is in a whole name is sure."""
     starts = tuple(_letters(_decoded(name)[0]) for name in names)
     inside = 0
     for place in range(max(0, len(read) - _HELD_BACK_MAX), len(read)):
-        while inside < len(found) and found[inside][1] <= place:
+        while inside < len(spans) and spans[inside][1] <= place:
             inside += 1
-        if inside < len(found) and found[inside][0] < place:
+        if inside < len(spans) and spans[inside][0] < place:
             continue
         if place and _is_word(read[place - 1]) and _is_word(read[place]):
             continue
@@ -102,7 +102,7 @@ def _spelled(name: str) -> str:
     words = [word for word in _WORDS.split(_decoded(name)[0].replace(_UNSEEN, "")) if word]
     if sum(map(len, words)) >= _LOOSE_CHARACTERS_MIN:
         words = [part for word in words for part in _LETTERS_AND_DIGITS.split(word)]
-    return _BETWEEN.join(_MARKS.join(re.escape(each) for each in word) for word in words)
+    return _BETWEEN.join(_MARKS.join(re.escape(character) for character in word) for word in words)
 
 
 def _decoded(text: str) -> tuple[str, list[int] | None]:

@@ -36,8 +36,8 @@ def page_words(language: str | None = None) -> dict[str, Any]:
 
 @cache
 def _words(language: str) -> dict[str, Any]:
-    found: dict[str, Any] = read_yaml(_HERE / f"{language}.yaml")
-    return found
+    words: dict[str, Any] = read_yaml(_HERE / f"{language}.yaml")
+    return words
 
 
 def speak(accepted: str, offered: Sequence[str] = LANGUAGES) -> None:
@@ -45,12 +45,12 @@ def speak(accepted: str, offered: Sequence[str] = LANGUAGES) -> None:
 
     When it wants none of them, English, or else the first one.
     """
-    wanted = []
+    weighted_tags = []
     for part in accepted.split(",")[:_NAMED_MAX]:
         tag, weighted, weight = part.partition(";")
-        found = _WEIGHT.fullmatch(weight)
-        wanted.append((float(found[1]) if found else float(not weighted), tag.strip().lower()))
-    tags = [tag for weight, tag in sorted(wanted, key=lambda each: -each[0]) if weight > 0]
+        weight_match = _WEIGHT.fullmatch(weight)
+        weighted_tags.append((float(weight_match[1]) if weight_match else float(not weighted), tag.strip().lower()))
+    tags = [tag for weight, tag in sorted(weighted_tags, key=lambda weighted_tag: -weighted_tag[0]) if weight > 0]
     _language.set(negotiate_locale(tags, offered, sep="-") or (ENGLISH if ENGLISH in offered else offered[0]))
 
 
@@ -61,9 +61,9 @@ def page_language() -> dict[str, str]:
 
 def task_text(text: str) -> str:
     """A text of a task in the language of the request; it stays as it is when no file has it."""
-    for english, own in zip(page_words(ENGLISH)["task_texts"], page_words()["task_texts"], strict=True):
-        if found := re.fullmatch(_HELD.sub(r"(?P<\1>.+)", re.escape(english)), text):
-            return str(own).format(**found.groupdict())
+    for english, translation in zip(page_words(ENGLISH)["task_texts"], page_words()["task_texts"], strict=True):
+        if match := re.fullmatch(_HELD.sub(r"(?P<\1>.+)", re.escape(english)), text):
+            return str(translation).format(**match.groupdict())
     return text
 
 
@@ -78,17 +78,17 @@ def check_words() -> None:
     for language in LANGUAGES:
         where = f"tasks/arena/words/{language}.yaml"
         try:
-            found = _flat(page_words(language))
+            language_words = _flat(page_words(language))
         except (OSError, UnicodeDecodeError, yaml.YAMLError):
             raise BadInput(f"{where} is not YAML; write it like en.yaml") from None
-        if odd := sorted(english.keys() ^ found.keys()):
-            told = "lacks" if odd[0] in english else "has, and en.yaml lacks,"
-            raise BadInput(f"{where} {told} the word {odd[0]!r}; both files must have the same")
-        for key, text in found.items():
+        if odd := sorted(english.keys() ^ language_words.keys()):
+            verb = "lacks" if odd[0] in english else "has, and en.yaml lacks,"
+            raise BadInput(f"{where} {verb} the word {odd[0]!r}; both files must have the same")
+        for key, text in language_words.items():
             values = sorted(set(_VALUE.findall(english[key])))
             if sorted(set(_VALUE.findall(text))) != values:
-                held = " and ".join(f"{{{each}}}" for each in values) or "no value in braces"
-                raise BadInput(f"{where}: the word {key!r} must hold {held}, as in en.yaml; it is {text!r}")
+                placeholders = " and ".join(f"{{{value_name}}}" for value_name in values) or "no value in braces"
+                raise BadInput(f"{where}: the word {key!r} must hold {placeholders}, as in en.yaml; it is {text!r}")
 
 
 def _flat(words: Any, key: str = "") -> dict[str, str]:
@@ -96,4 +96,4 @@ def _flat(words: Any, key: str = "") -> dict[str, str]:
     if not isinstance(words, dict | list):
         return {key: str(words)}
     parts = words.items() if isinstance(words, dict) else enumerate(words)
-    return {inner: text for name, each in parts for inner, text in _flat(each, f"{key}.{name}".strip(".")).items()}
+    return {inner: text for name, part in parts for inner, text in _flat(part, f"{key}.{name}".strip(".")).items()}
