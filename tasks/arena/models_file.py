@@ -74,8 +74,8 @@ async def asked_once(
     models: Sequence[ArenaModel], connect: Callable[[ArenaModel], StreamingModel], prices: Prices | None = None
 ) -> list[ModelCheck]:
     """One question to each model, all at once."""
-    known = prices or load_prices(None)
-    return list(await asyncio.gather(*(_asked(model, connect(model), known) for model in models)))
+    price_file = prices or load_prices(None)
+    return list(await asyncio.gather(*(_asked(model, connect(model), price_file) for model in models)))
 
 
 async def _asked(model: ArenaModel, stream: StreamingModel, prices: Prices) -> ModelCheck:

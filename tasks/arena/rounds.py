@@ -178,7 +178,7 @@ class Arena:
     def images_most(self, mode: Mode | None = None) -> int:
         """Images that a message may have now, in a mode or in any; 0 while too few of the models read images."""
         modes = [mode] if mode else list(Mode)
-        are_read = any(self.pool.reads_images(in_battles=each is Mode.BATTLE) for each in modes)
+        are_read = any(self.pool.reads_images(in_battles=one_mode is Mode.BATTLE) for one_mode in modes)
         return self.images_max if are_read else 0
 
     def _check_visit(self, conversation: ArenaConversation | None, text: str, visit: Visit) -> None:

@@ -44,22 +44,22 @@ class _Seats:
 
     def enter(self, key: str, name: str) -> Response:
         """Take a key, and begin a list."""
-        if not self._tasks.annotator(key) or all(name != each for _, each in self._tasks.lists):
+        if not self._tasks.annotator(key) or all(name != list_name for _, list_name in self._tasks.lists):
             return self.page("", "", None, page_words()["task_who"])
         response = RedirectResponse(f"/tasks?list={name}", 303)
         response.set_cookie(KEY_COOKIE, key.strip(), httponly=True, samesite="strict", path="/tasks")
         return response
 
-    def shown(self, name: str, who: str, told: str = "", after: str = "") -> Response:
+    def shown(self, name: str, who: str, notice: str = "", after: str = "") -> Response:
         """The next task of a list."""
         task = self._now[who, name] = self._tasks.next(name, who, after)
-        left = page_words()["task_left"].format(left=number(task.left)) if task else page_words()["task_none"]
-        return self.page(who, name, task, " ".join(filter(None, [told, left])))
+        progress = page_words()["task_left"].format(left=number(task.left)) if task else page_words()["task_none"]
+        return self.page(who, name, task, " ".join(filter(None, [notice, progress])))
 
     def given(self, name: str, who: str, form: dict[str, list[str]]) -> Response:
         """Store a verdict on the task that was shown, or pass it over, and show the next one."""
         task = self._now.get((who, name))
-        if task is None or [task.key, task.shown] != [form.get(each, [""])[0] for each in ("key", "shown")]:
+        if task is None or [task.key, task.shown] != [form.get(field_name, [""])[0] for field_name in ("key", "shown")]:
             return self.shown(name, who, page_words()["task_other"])
         if "skip" in form:
             return self.shown(name, who, after=task.key)
@@ -74,10 +74,10 @@ class _Seats:
         content = task.images[place] if task and 0 <= place < len(task.images) else None
         return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
 
-    def page(self, who: str, name: str, task: Task | None, told: str) -> Response:
+    def page(self, who: str, name: str, task: Task | None, notice: str) -> Response:
         texts = [(heading, html_of(text)) for heading, text in task.texts] if task else []
-        shown = {"lists": self._tasks.lists, "name": name, "task": task, "told": told, "rows": _beside(texts)}
-        return HTMLResponse(self._pages.page("tasks.html", "tasks", who=who, **shown))
+        page_values = {"lists": self._tasks.lists, "name": name, "task": task, "told": notice, "rows": _beside(texts)}
+        return HTMLResponse(self._pages.page("tasks.html", "tasks", who=who, **page_values))
 
 
 def _beside(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
@@ -109,8 +109,8 @@ def task_routes(app: FastAPI, pages: ArenaPages, tasks: Tasks) -> None:
     @app.get("/tasks")
     def begin(request: Request, list: str = "") -> Response:
         who = seats.who(request)
-        known = any(name == list for _, name in tasks.lists)
-        return seats.shown(list, who) if who and known else seats.page(who, "", None, "")
+        has_list = any(name == list for _, name in tasks.lists)
+        return seats.shown(list, who) if who and has_list else seats.page(who, "", None, "")
 
     @app.post("/tasks")
     async def entered(request: Request) -> Response:

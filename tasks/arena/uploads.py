@@ -59,8 +59,8 @@ class Uploads:
         """
         try:
             return self.keep(self._door.picture(content), owner, visitor)
-        except KnownImage as known:
-            return self.keep(known, owner, visitor)
+        except KnownImage as known_image:
+            return self.keep(known_image, owner, visitor)
 
     def keep(self, found: Picture | KnownImage, owner: str, visitor: str = "") -> str:
         """Keep an image for the next message of a browser, and return its name; the oldest ones make room."""
@@ -68,9 +68,9 @@ class Uploads:
         with self._lock:
             self._waiting[name] = _Upload(owner, visitor, self._clock(), found)
             self._bytes += self._waiting[name].size
-            of_visitor = [each for each, upload in self._waiting.items() if upload.visitor == visitor]
-            for each in of_visitor[:-_WAITING_OF_ONE_MAX]:
-                self._remove(each)
+            of_visitor = [upload_name for upload_name, upload in self._waiting.items() if upload.visitor == visitor]
+            for upload_name in of_visitor[:-_WAITING_OF_ONE_MAX]:
+                self._remove(upload_name)
             while self._bytes > WAITING_BYTES_MAX:
                 self._remove(next(iter(self._waiting)))
         return name
@@ -79,12 +79,12 @@ class Uploads:
         """The images of uploads. Raises KnownImage for the first such one, or Refused for one that is not there."""
         with self._lock:
             taken = [self._waiting.get(name) for name in names]
-        found = [each.found for each in taken if each and each.owner == owner]
-        if known := next((each for each in found if isinstance(each, KnownImage)), None):
-            raise known
-        if len(found) < len(names):
+        images = [upload.found for upload in taken if upload and upload.owner == owner]
+        if known_image := next((image for image in images if isinstance(image, KnownImage)), None):
+            raise known_image
+        if len(images) < len(names):
             raise Refused("unreadable")
-        return [each for each in found if isinstance(each, Picture)]
+        return [image for image in images if isinstance(image, Picture)]
 
     def content(self, name: str, owner: str) -> bytes | None:
         """The new file of an upload, for the browser that sent it."""
