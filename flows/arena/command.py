@@ -62,8 +62,8 @@ def arena(
     if demo == (models is not None):
         raise BadInput("give either --demo or --models FILE")
     if space is not None:
-        asked = {"demo": demo, "board": board, "models": models, "terms": terms, "tasks": tasks}
-        print(write_space(space, settings, asked))
+        options = {"demo": demo, "board": board, "models": models, "terms": terms, "tasks": tasks}
+        print(write_space(space, settings, options))
         return
     from flows.arena import serving
     from tasks.arena.admin.pages import Beside, admin_app, operator_tokens
@@ -81,7 +81,7 @@ def arena(
     admission, tokens = serving.admission(settings), operator_tokens(settings)
     with ExitStack() as opened:
         listener = opened.enter_context(listening(port, _PORT, host))
-        made, app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
+        live_arena, app = serving.app(chosen, served, connect, admission, settings.presets or examples_at)
         link = f"http://{host}:{listener.getsockname()[1]}/"
         print(f"{link}\ncurate what was logged: curate run --logs {folder} --store {folder}-store", flush=True)
         served_app: Any = app
@@ -90,7 +90,7 @@ def arena(
             at = listening(settings.admin_port, _ADMIN_PORT, settings.admin_host, "--set admin_port=")
             listeners.append(opened.enter_context(at))
             number = listeners[1].getsockname()[1]
-            served_app = Beside(app, admin_app(made, tokens, settings), number)
+            served_app = Beside(app, admin_app(live_arena, tokens, settings), number)
             print(f"for operators: http://{settings.admin_host}:{number}/", flush=True)
         print("Ctrl-C ends it", flush=True)
         if not no_browser:
