@@ -63,10 +63,10 @@ def asked_place(place: str, unmask: bool, versions: Callable[[], Versions]) -> I
         with fetched_of_store(place) as (folder, store):
             yield AskedPlace(OfAskedRelease(folder), store, read_manifest(folder).version)
         return
-    asked = AskedStore.existing(place)
-    if asked.read_bytes(UNFINISHED) is not None:
+    asked_store = AskedStore.existing(place)
+    if asked_store.read_bytes(UNFINISHED) is not None:
         raise BadInput(
             f"{place!r} cannot be asked: a takedown is under way, or was interrupted; finish it with `curate takedown`"
         )
-    asked.unmasked = unmask
-    yield AskedPlace(OfAskedStore(asked, lambda: versions_in_use(versions())), asked, "")
+    asked_store.unmasked = unmask
+    yield AskedPlace(OfAskedStore(asked_store, lambda: versions_in_use(versions())), asked_store, "")

@@ -48,8 +48,14 @@ class Query:
     def toggled(self, facet: str, value: str) -> "Query":
         """The query with a value of a facet chosen, or no longer; on the first page."""
         values = self.chosen.get(facet, ())
-        left = tuple(each for each in values if each != value) if value in values else (*values, value)
-        chosen = {name: some for name, some in {**self.chosen, facet: left}.items() if some}
+        toggled_values = (
+            tuple(chosen_value for chosen_value in values if chosen_value != value)
+            if value in values
+            else (*values, value)
+        )
+        chosen = {
+            name: facet_values for name, facet_values in {**self.chosen, facet: toggled_values}.items() if facet_values
+        }
         return replace(self, chosen=chosen, page=1)
 
     def but(self, **changed: Any) -> "Query":
@@ -160,14 +166,16 @@ class FoundRows(NamedTuple):
     def kinds(self) -> str:
         """The rows by kind, such as `12 conversations, 1 battle`."""
         every = self.counts.get(KIND_FACET, [])
-        shown = [each for each in every if each.chosen] or [each for each in every if each.value != SIDE]
-        return ", ".join(f"{each.rows:,} {each.value if each.rows == 1 else kinds_name(each.value)}" for each in shown)
+        kind_counts = [count for count in every if count.chosen] or [count for count in every if count.value != SIDE]
+        return ", ".join(
+            f"{count.rows:,} {count.value if count.rows == 1 else kinds_name(count.value)}" for count in kind_counts
+        )
 
     @property
     def sides(self) -> int:
         """Sides of battles that would match if their kind were asked for, as it is not by itself."""
         every = self.counts.get(KIND_FACET, [])
-        return 0 if any(each.chosen for each in every) else sum(each.rows for each in every if each.value == SIDE)
+        return 0 if any(count.chosen for count in every) else sum(count.rows for count in every if count.value == SIDE)
 
 
 def find(listing: pl.DataFrame, query: Query) -> FoundRows:
@@ -252,5 +260,5 @@ def _counts(listing: pl.DataFrame, facet: Facet, among: pl.Series, chosen: tuple
     values = (values.explode() if facet.many else values).drop_nulls()
     counted = values.value_counts().with_columns(pl.col(facet.column).cast(pl.String))
     ordered = counted.sort("count", facet.column, descending=[True, False])
-    found = {value: FacetCount(value, rows, value in chosen) for value, rows in ordered.head(VALUES_MAX).iter_rows()}
-    return [*found.values(), *(FacetCount(value, 0, True) for value in chosen if value not in found)]
+    counts = {value: FacetCount(value, rows, value in chosen) for value, rows in ordered.head(VALUES_MAX).iter_rows()}
+    return [*counts.values(), *(FacetCount(value, 0, True) for value in chosen if value not in counts)]

@@ -161,9 +161,9 @@ def _tags(rows: pl.DataFrame) -> pl.Expr:
     return pl.concat_list(tags).list.drop_nulls()
 
 
-def _shared(rows: pl.DataFrame, key: str, kind: str, asked: str) -> dict[str, pl.Expr]:
+def _shared(rows: pl.DataFrame, key: str, kind: str, message_column: str) -> dict[str, pl.Expr]:
     """Columns that all rows have; `asked` is the column with the user's messages."""
-    prompt = _text(asked, None if asked == "turns" else "user")
+    prompt = _text(message_column, None if message_column == "turns" else "user")
     return {"id": pl.col(key), "kind": pl.lit(kind), "tags": _tags(rows), "image_ids": _IMAGES, "prompt": prompt}
 
 
@@ -318,10 +318,10 @@ def _store_rows(store: MaskedStore, searched: bool) -> Iterator[pl.DataFrame]:
     kind = pl.when("is_side").then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
     models = pl.concat_list("model")
     yield conversations.select(*_SHOWN, id="conversation_id", kind=kind, models=models, tags=_TAGS_AND_MARKS)
-    left = conversations.select(*_OF_LEFT, "battle_marks", conversation_a="conversation_id")
-    right = conversations.select("side_answers", conversation_b="conversation_id", more_marks="battle_marks")
+    left_sides = conversations.select(*_OF_LEFT, "battle_marks", conversation_a="conversation_id")
+    right_sides = conversations.select("side_answers", conversation_b="conversation_id", more_marks="battle_marks")
     votes = _decided(pl.concat(store.batches(_BATTLES)))
-    battles = votes.join(left, on="conversation_a").join(right, on="conversation_b").with_columns(
+    battles = votes.join(left_sides, on="conversation_a").join(right_sides, on="conversation_b").with_columns(
         searched=pl.concat_str("searched", pl.lit("\n"), "side_answers"),
         marks=pl.concat_list("battle_marks", "more_marks").list.unique().list.sort(),
     )  # fmt: skip

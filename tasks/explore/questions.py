@@ -98,6 +98,7 @@ def checked_question(question: str, known: Iterable[str]) -> Statement:
             "SQL: only questions are asked here: one SELECT, WITH, FROM, VALUES, DESCRIBE or SUMMARIZE statement"
         )
     names = set[str]()
+    # names that the statement itself gives to a part of it, in WITH
     local = {entry["key"].lower() for node in _nodes(tree) for entry in (node.get("cte_map") or {}).get("map", ())}
     for node in _nodes(tree):
         _check_node(node)
@@ -136,15 +137,15 @@ def _check_node(node: Mapping[str, Any]) -> None:
         raise BadInput("SQL: write .tables at the prompt for what can be asked, or DESCRIBE and a name")
 
 
-def _named_table(node: Mapping[str, Any], known: set[str], local: set[str]) -> set[str]:
+def _named_table(node: Mapping[str, Any], table_names: set[str], local: set[str]) -> set[str]:
     """The known table that a part of a statement names; nothing for a name of the statement itself."""
     name, of_schema = str(node["table_name"]), node.get("schema_name") or node.get("catalog_name")
-    if not of_schema and name.lower() in known:
+    if not of_schema and name.lower() in table_names:
         return {name.lower()}
     if not of_schema and name.lower() in local:
         return set()
     whole = f"{of_schema}.{name}" if of_schema else name
-    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    near = get_close_matches(name.lower(), table_names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise BadInput(f"SQL: there is no table {one_line(whole)!r}{hint or '; .tables at the prompt lists them'}")
 
@@ -206,7 +207,7 @@ class OfAskedStore:
 
         def columns() -> Iterator[str]:
             for name in statement.names:
-                yield from (each.name for each in self.columns(name))
+                yield from (column.name for column in self.columns(name))
 
         with sql_errors(columns):
             yield from self._store.arrow_batches(statement.inside, ANSWER_ROWS_AT_ONCE, **values)
@@ -254,7 +255,7 @@ class OfAskedRelease:
                     raise reading_errors[0] from None
                 raise
 
-        columns = (each.name for name in statement.names for each in self.columns(name))
+        columns = (column.name for name in statement.names for column in self.columns(name))
         with temporary_connection() as connection:
             lock(connection)
             with sql_errors(lambda: columns), errors():
