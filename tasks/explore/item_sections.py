@@ -21,17 +21,18 @@ class _Masked:
     def __init__(self, store: MaskedStore, opened: bool) -> None:
         self._store, self._opened = store, opened
 
-    def texts(self, given: Sequence[tuple[str, str, str]]) -> list[Text]:
-        """`given` has label, note and text."""
-        said = {text_id(text): text for _, _, text in given}
-        spans = spans_found(self._store, said)
+    def texts(self, labelled_texts: Sequence[tuple[str, str, str]]) -> list[Text]:
+        """The texts as a page shows them; `labelled_texts` has label, note and text."""
+        texts_by_id = {text_id(text): text for _, _, text in labelled_texts}
+        spans = spans_found(self._store, texts_by_id)
         if PII_TABLE not in self._store.damaged:
-            found = {key: searched_now(text) for key, text in said.items() if key not in spans}
-            spans |= {key: each for key, each in found.items() if each is not None}
-        repeated = with_repeats([(text, spans.get(key)) for key, text in said.items()])
-        masks = dict(zip(said, repeated, strict=True))
+            new_spans = {key: searched_now(text) for key, text in texts_by_id.items() if key not in spans}
+            spans |= {key: text_spans for key, text_spans in new_spans.items() if text_spans is not None}
+        repeated = with_repeats([(text, spans.get(key)) for key, text in texts_by_id.items()])
+        masks = dict(zip(texts_by_id, repeated, strict=True))
         return [
-            Text(label, note, masked_parts(text, masks[text_id(text)], self._opened)) for label, note, text in given
+            Text(label, note, masked_parts(text, masks[text_id(text)], self._opened))
+            for label, note, text in labelled_texts
         ]
 
 
@@ -61,9 +62,9 @@ def sections_of_item(
     masked = _Masked(store, opened)
     return [
         *(
-            Section(each.title, [*each.facts], masked.texts(each.texts), each.beside)
+            Section(section.title, [*section.facts], masked.texts(section.texts), section.beside)
             for product in products
-            for each in product.item_sections(store, conversation_id)
+            for section in product.item_sections(store, conversation_id)
         ),
         *_answers(store, conversation_id, masked),
         *_verdicts(store, conversation_id, masked),
@@ -90,7 +91,7 @@ def _verdicts(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
     rows = store.ask(_VERDICTS, item_id=item_id).to_dicts()
     if not rows:
         return
-    versions, shown = _numbered(rows, "judge", "judge_version"), rows[:VERDICTS_MAX]
+    versions, first_rows = _numbered(rows, "judge", "judge_version"), rows[:VERDICTS_MAX]
     texts = [
         (
             verdict_words(row["label"], row["model_a"], row["model_b"]),
@@ -98,22 +99,22 @@ def _verdicts(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
             + f"; first {row['model_a']}, then {row['model_b']}",
             row["text"],
         )
-        for row in shown
+        for row in first_rows
     ]
-    more = [("Not shown", f"{len(rows) - len(shown):,} more")] if len(rows) > len(shown) else []
+    more = [("Not shown", f"{len(rows) - len(first_rows):,} more")] if len(rows) > len(first_rows) else []
     yield Section("Verdicts", facts=more, texts=masked.texts(texts), beside=True)
 
 
 def _numbered(rows: list[dict[str, Any]], name: str, version: str) -> Mapping[tuple[str, str], str]:
     """(name, version) -> `version 2`; empty for a name with one version."""
-    found: dict[str, list[str]] = {}
+    versions_of_name: dict[str, list[str]] = {}
     for row in rows:
-        versions = found.setdefault(row[name], [])
+        versions = versions_of_name.setdefault(row[name], [])
         if row[version] not in versions:
             versions.append(row[version])
     return {
-        (each, text): f"version {place + 1}" if len(versions) > 1 else ""
-        for each, versions in found.items()
+        (model_or_judge, text): f"version {place + 1}" if len(versions) > 1 else ""
+        for model_or_judge, versions in versions_of_name.items()
         for place, text in enumerate(versions)
     }
 

@@ -44,7 +44,7 @@ def masked_parts(text: str, spans: Sequence[FoundSpan] | None, opened: bool) -> 
     if spans is None:
         return [Stretch(text if opened else "", NOT_SEARCHED)]
     stretches, position = list[Stretch](), 0
-    for span in sorted(spans, key=lambda each: int(each["start"])):
+    for span in sorted(spans, key=lambda found_span: int(found_span["start"])):
         start, end = max(position, span["start"]), span["end"]
         if end > start:
             stretches += [Stretch(text[position:start]), Stretch(text[start:end] if opened else "", span["type"])]
@@ -75,8 +75,8 @@ def searched_now(text: str) -> list[dict[str, Any]] | None:
     if len(text) > SEARCHED_CHARACTERS_MAX:
         return None
     with _FINDER_LOCK:
-        (found,) = text_pii(_finder(), [text])
-    return [span.model_dump() for span in found.spans] if isinstance(found, TextPii) else None
+        (pii,) = text_pii(_finder(), [text])
+    return [span.model_dump() for span in pii.spans] if isinstance(pii, TextPii) else None
 
 
 @cache

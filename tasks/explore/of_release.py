@@ -125,13 +125,13 @@ class OfRelease:
 
         return [
             Section(
-                found.title,
-                [*found.facts],
-                [Text(label, note, [Stretch(text)]) for label, note, text in found.texts],
-                found.beside,
+                section.title,
+                [*section.facts],
+                [Text(label, note, [Stretch(text)]) for label, note, text in section.texts],
+                section.beside,
             )
             for part in self._of_products
-            for found in part.shown(rows_of)
+            for section in part.shown(rows_of)
         ]
 
     def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -192,15 +192,17 @@ class OfRelease:
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A row of the release."""
-        found = self.listing.filter(pl.col("key") == key)
-        if found.is_empty():
+        listed = self.listing.filter(pl.col("key") == key)
+        if listed.is_empty():
             return None
-        shown = found.row(0, named=True)
-        config = self._groups[shown["place"]][0]
-        rows = self._read_group(shown["place"], [name for name in CONFIGS[config].model_fields if name != "images"])
+        listed_row = listed.row(0, named=True)
+        config = self._groups[listed_row["place"]][0]
+        rows = self._read_group(
+            listed_row["place"], [name for name in CONFIGS[config].model_fields if name != "images"]
+        )
         if rows is None:
             return None
-        row = rows.row(by_predicate=pl.col(ROW_KEYS[config]) == shown["id"], named=True)
+        row = rows.row(by_predicate=pl.col(ROW_KEYS[config]) == listed_row["id"], named=True)
         more = {
             "Failed by": ", ".join(row.get("models") or []),
             "Kind of failure": row.get("failure_type"),
@@ -208,14 +210,14 @@ class OfRelease:
         }
         return Item(
             key=key,
-            kind=shown["kind"],
-            item_id=shown["id"],
+            kind=listed_row["kind"],
+            item_id=listed_row["id"],
             sides=list(_sides(config, row)),
-            images=[ItemImage(image_id, "") for image_id in shown["image_ids"]],
-            vote=shown["vote"] or "",
+            images=[ItemImage(image_id, "") for image_id in listed_row["image_ids"]],
+            vote=listed_row["vote"] or "",
             vote_reason=[Stretch(row["vote_reason"])] if row.get("vote_reason") else [],
-            facts=item_facts(shown, more),
-            sections=self._sections(shown["id"]) if config == "bench" else [],
+            facts=item_facts(listed_row, more),
+            sections=self._sections(listed_row["id"]) if config == "bench" else [],
         )
 
     def note_opened(self, by: str) -> None:
@@ -224,8 +226,8 @@ class OfRelease:
     def boards(self) -> pl.DataFrame:
         """Rows of all boards of the release."""
         paths = sorted((self._folder / "leaderboard").glob("*.parquet"))
-        found = [rows for path in paths if (rows := self._read(f"leaderboard/{path.name}")) is not None]
-        return pl.concat(found) if found else pl.DataFrame()
+        boards = [rows for path in paths if (rows := self._read(f"leaderboard/{path.name}")) is not None]
+        return pl.concat(boards) if boards else pl.DataFrame()
 
     def of_votes(self, table: str) -> pl.DataFrame:
         """The fewest votes that change the boards, or votes that look wrong; empty in releases that do not say so."""

@@ -170,9 +170,9 @@ class OfStore:
         account = _account(items, row["kind"], row["id"])
         sides = _sides(items, row, opened)
         twin = account.get("twin") or {}
-        twin_ids = [each["twin"] for each in twin.get("images", [])]
-        shown = {image.image_id: image for image in self._shown_images(items, {*row["image_ids"], *twin_ids})}
-        images, twin_images = ([shown[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
+        twin_ids = [pair["twin"] for pair in twin.get("images", [])]
+        images_by_id = {image.image_id: image for image in self._shown_images(items, {*row["image_ids"], *twin_ids})}
+        images, twin_images = ([images_by_id[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
         vote_reason = _vote_reason(items, row, opened)
         texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
         sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened, self._products)
@@ -197,8 +197,8 @@ class OfStore:
         )
 
     def _shown_images(self, items: StoredItems, image_ids: Iterable[str]) -> Iterator[ItemImage]:
-        wanted = pl.DataFrame({"image_id": sorted(image_ids)}, {"image_id": pl.String})
-        for image_id, width, height in self._store.ask(_SIZES, wanted=wanted).iter_rows():
+        wanted_ids = pl.DataFrame({"image_id": sorted(image_ids)}, {"image_id": pl.String})
+        for image_id, width, height in self._store.ask(_SIZES, wanted=wanted_ids).iter_rows():
             hidden = self.hidden_image(image_id)
             if width is None:
                 yield ItemImage(image_id, hidden)
@@ -257,7 +257,7 @@ class OfStore:
 
     def item_boards(self) -> list[ShownBoard]:
         """Boards of written benchmarks and of those made on demand, as the last release rated them."""
-        return [board for each in self._products for board in each.item_boards(self._store.read)]
+        return [board for product in self._products for board in product.item_boards(self._store.read)]
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first."""
@@ -341,8 +341,8 @@ def _side(
 
 def _boxes(items: StoredItems, image_id: str) -> Iterator[Box]:
     """Boxes of faces, and of the lines of an image's text in which personal data was found."""
-    if found := items.values("faces").get(image_id):
-        for face in found["faces"]:
+    if measured_faces := items.values("faces").get(image_id):
+        for face in measured_faces["faces"]:
             yield _box(face["box"], f"face {face['confidence']:.2f}")
     if (read := items.values("image_text").get(image_id)) and read["text"]:
         for span in _spans(items, text_id(read["text"])) or ():
