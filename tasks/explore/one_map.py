@@ -72,11 +72,11 @@ def _placed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _onto(target: Places, source: Places, places: Places) -> Places:
     """float64 (n, 2): `places` moved as `source` (k, 2) best falls on `target` (k, 2); no shearing."""
-    to, of = target.mean(axis=0), source.mean(axis=0)
-    left, weights, right = np.linalg.svd((source - of).T @ (target - to))
-    spread = float(((source - of) ** 2).sum())
+    target_middle, source_middle = target.mean(axis=0), source.mean(axis=0)
+    left_vectors, weights, right_vectors = np.linalg.svd((source - source_middle).T @ (target - target_middle))
+    spread = float(((source - source_middle) ** 2).sum())
     scale = float(weights.sum()) / spread if spread else 0.0
-    return np.asarray((places - of) @ (left @ right) * scale + to, np.float64)
+    return np.asarray((places - source_middle) @ (left_vectors @ right_vectors) * scale + target_middle, np.float64)
 
 
 def _width(places: Places) -> float:

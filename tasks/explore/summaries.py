@@ -50,12 +50,12 @@ def pair_counts(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]
     counted = voted.group_by("a", "b").agg(
         won=(pl.col("vote") == "model_a").sum(), lost=(pl.col("vote") == "model_b").sum(), number=pl.len()
     )
-    found: dict[tuple[str, str], Pair] = {}
+    pairs: dict[tuple[str, str], Pair] = {}
     for a, b, won, lost, every in counted.iter_rows():
         for one, other, wins, losses in ((a, b, won, lost), (b, a, lost, won)):
-            before = found.get((one, other), Pair(0, 0, 0))
-            found[one, other] = Pair(before.wins + wins, before.losses + losses, before.ties + every - won - lost)
-    return found
+            before = pairs.get((one, other), Pair(0, 0, 0))
+            pairs[one, other] = Pair(before.wins + wins, before.losses + losses, before.ties + every - won - lost)
+    return pairs
 
 
 def selection_board(rows: pl.DataFrame, ratings: pl.DataFrame) -> tuple[list[Rated], int]:
@@ -119,12 +119,13 @@ def dropped(source: Source) -> list[Dropped]:
     """All reasons, most frequent first; rejected lines have no examples, because nothing of them is kept."""
     reasons = source.reasons()
     listing = source.listing.filter(pl.col("kind").cast(pl.String) != SIDE)
-    each = listing.select("reasons").with_row_index("row").explode("reasons").drop_nulls()
-    each = each.with_columns(pl.col("reasons").cast(pl.String))
-    rows = {reason.reason: each.filter(reasons=reason.reason)["row"] for reason in reasons}
-    chosen = {reason: listing[some.head(EXAMPLES_A_REASON)].to_dicts() for reason, some in rows.items()}
-    shown = {(str(row["kind"]), str(row["id"])) for some in chosen.values() for row in some}
-    evidence = source.evidence(sorted(shown))
+    # a row is one reason of one item, with the number of the item's row in the listing
+    item_reasons = listing.select("reasons").with_row_index("row").explode("reasons").drop_nulls()
+    item_reasons = item_reasons.with_columns(pl.col("reasons").cast(pl.String))
+    rows = {reason.reason: item_reasons.filter(reasons=reason.reason)["row"] for reason in reasons}
+    chosen = {reason: listing[row_numbers.head(EXAMPLES_A_REASON)].to_dicts() for reason, row_numbers in rows.items()}
+    example_ids = {(str(row["kind"]), str(row["id"])) for example_rows in chosen.values() for row in example_rows}
+    evidence = source.evidence(sorted(example_ids))
     return [
         Dropped(
             reason,
@@ -140,4 +141,4 @@ def dropped(source: Source) -> list[Dropped]:
 
 def _about(sentences: list[str], reason: str) -> list[str]:
     """The sentences about a reason; all of them when none names it."""
-    return [each for each in sentences if f"{reason}:" in each] or sentences[:2]
+    return [sentence for sentence in sentences if f"{reason}:" in sentence] or sentences[:2]

@@ -71,7 +71,7 @@ def points_script(points: pl.DataFrame, chosen: pl.Series, pieces: str, outliers
 def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], thumb: Callable[[str], str]) -> str:
     """A script that calls `explorePiece` with prompt, models, link and image of some rows."""
     rows = points[number * PIECE_ROWS : (number + 1) * PIECE_ROWS]
-    shown = [
+    hover_rows = [
         [
             one_line(row["snippet"] or "", POINT_CHARACTERS),
             ", ".join(one_line(model, NAME_CHARACTERS) for model in row["models"]),
@@ -80,7 +80,7 @@ def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], 
         ]
         for row in rows.select("snippet", "models", "key", "image_ids").iter_rows(named=True)
     ]
-    return f"explorePiece({number}, {_json(shown)});\n"
+    return f"explorePiece({number}, {_json(hover_rows)});\n"
 
 
 class _Bounds(NamedTuple):
@@ -154,19 +154,20 @@ def compared_topics(listing: pl.DataFrame, other: pl.DataFrame) -> list[Compared
     wholes = [max(1, side.height) for side in sides]
     pairs = _matches(*sides)
     pairs |= {name: (name, "name") for name in counts[0] if name not in pairs and name in _left(counts[1], pairs)}
-    found = [(name, *pairs.get(name, ("", ""))) for name in counts[0] if name != NO_TOPIC]
-    found += [("", name, "") for name in _left(counts[1], pairs) if name != NO_TOPIC]
+    topic_pairs = [(name, *pairs.get(name, ("", ""))) for name in counts[0] if name != NO_TOPIC]
+    topic_pairs += [("", name, "") for name in _left(counts[1], pairs) if name != NO_TOPIC]
     pictures = [dict(side.group_by("topic").agg(_PICTURES).iter_rows()) for side in sides]
     rows = [
         ComparedTopic(
-            one, two, how, counts[0].get(one, 0), counts[0].get(one, 0) / wholes[0], counts[1].get(two, 0),
+            one, two, matched_by, counts[0].get(one, 0), counts[0].get(one, 0) / wholes[0], counts[1].get(two, 0),
             counts[1].get(two, 0) / wholes[1], pictures[0].get(one, []), pictures[1].get(two, []),
         )
-        for one, two, how in found
+        for one, two, matched_by in topic_pairs
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (-max(row.share, row.other_share), row.name, row.other))
 
 
+# the first image of each row, once each: of every topic the first few
 _PICTURES = pl.col("image_ids").list.first().drop_nulls().unique(maintain_order=True).head(PICTURES)
 
 
@@ -191,8 +192,8 @@ def _matches(one: pl.DataFrame, two: pl.DataFrame) -> dict[str, tuple[str, str]]
         of=pl.col("len").sum().over("topic"), of_other=pl.col("len").sum().over("topic_other")
     )  # fmt: skip
     most = counted.filter(2 * pl.col("len") > pl.min_horizontal("of", "of_other"))
-    found = dict[str, tuple[str, str]]()
+    matches = dict[str, tuple[str, str]]()
     for name, other, *_ in most.sort("len", "topic", "topic_other", descending=[True, False, False]).iter_rows():
-        if name not in found and other not in {taken for taken, _ in found.values()}:
-            found[name] = (other, "shared rows")
-    return found
+        if name not in matches and other not in {taken for taken, _ in matches.values()}:
+            matches[name] = (other, "shared rows")
+    return matches
