@@ -140,14 +140,16 @@ class Pages:
 
     def sql(self, question: str) -> str:
         """The page for questions in SQL, and the first rows of the answer."""
-        asked = self._source.asked
+        tables = self._source.asked
         answer, problem = None, ""
         try:
-            answer = first_rows(asked, question) if question else None
+            answer = first_rows(tables, question) if question else None
         except BadInput as error:
             problem = str(error)
         keys = dict(self.listing.select("id", "key").iter_rows())
-        views = [(name, about, asked.columns(name) if name in TABLES else []) for name, about in asked.views().items()]
+        views = [
+            (name, about, tables.columns(name) if name in TABLES else []) for name, about in tables.views().items()
+        ]
         return self._page(
             "sql.html", "SQL", question=question, answer=answer, problem=problem, views=views, keys=keys,
             id_columns=ID_COLUMNS, as_selection=Query(sql=question), most=SQL_CHARACTERS_MAX,
@@ -155,8 +157,8 @@ class Pages:
 
     def browse(self, query: Query) -> str:
         """Facets, search and cards."""
-        found = find(self._rows(query), query)
-        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts())
+        found_rows = find(self._rows(query), query)
+        return self._page("browse.html", "Browse", found=found_rows, query=query, rows=found_rows.rows.to_dicts())
 
     def item(self, key: str, opened: bool, whole: bool) -> str | None:
         """One item; None for a key that no item has."""
@@ -170,14 +172,14 @@ class Pages:
     def map(self, query: Query) -> str:
         """The topic map, facets, and a table of topics."""
         points = topic_map.on_map(self._rows(query))
-        found = find(points, query.but(page=1))
+        found_rows = find(points, query.but(page=1))
         of_kinds = query.cleared().but(
             chosen={name: query.chosen[name] for name in query.chosen if name == KIND_FACET.name}
         )
         placed = points.filter(matching(points, of_kinds))
         return self._page(
-            "map.html", "Topics", found=found, query=query, topics=topic_map.map_topics(placed), placed=placed.height,
-            elsewhere=int(matching(self.listing, of_kinds).sum()) - placed.height, deck=DECK,
+            "map.html", "Topics", found=found_rows, query=query, topics=topic_map.map_topics(placed),
+            placed=placed.height, elsewhere=int(matching(self.listing, of_kinds).sum()) - placed.height, deck=DECK,
         )  # fmt: skip
 
     def points(self, query: Query) -> str:
@@ -223,11 +225,11 @@ class Pages:
         """The comparison with an earlier release; None without one."""
         if self._comparison is None:
             return None
-        known = set(self.listing["key"])
-        keys = [item_key(_KINDS[each.config], each.id) for each in self._comparison.changes]
+        listed_keys = set(self.listing["key"])
+        keys = [item_key(_KINDS[change.config], change.id) for change in self._comparison.changes]
         changes = [
-            {**each.model_dump(), "key": key if key in known else ""}
-            for each, key in zip(self._comparison.changes, keys, strict=True)
+            {**change.model_dump(), "key": key if key in listed_keys else ""}
+            for change, key in zip(self._comparison.changes, keys, strict=True)
         ]
         moved = moved_models(self._comparison.ratings, self._source.boards())
         return self._page(
@@ -248,9 +250,9 @@ class Pages:
 
     def _page(self, template: str, tab: str, **values: Any) -> str:
         about = self._about() | {"problems": self._source.problems, "with_map": True}
-        shown = {"about": about, "links": self._links, "tab": tab, "hidden": self._source.hidden_image}
-        shown |= {"place": "RELEASE" if not self._source.private else "STORE"}
-        return _ENVIRONMENT.get_template(template).render(**shown, **values)
+        page_values = {"about": about, "links": self._links, "tab": tab, "hidden": self._source.hidden_image}
+        page_values |= {"place": "RELEASE" if not self._source.private else "STORE"}
+        return _ENVIRONMENT.get_template(template).render(**page_values, **values)
 
     def _about(self) -> dict[str, Any]:
         private = self._source.private
@@ -262,22 +264,26 @@ class Pages:
         heading = f"{'Store' if private else 'Release'} {self._source.title}"
         times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
         footer = f"Private: for this machine only. Masked content was shown {times}." if private else "Read only."
-        every, some = self._source.listing.height if self._sample is not None else 0, self.listing.height
-        note = f"A sample of {some:,} of {every:,} items, drawn evenly over topics." if every > some else ""
+        whole_count, listed_count = self._source.listing.height if self._sample is not None else 0, self.listing.height
+        note = (
+            f"A sample of {listed_count:,} of {whole_count:,} items, drawn evenly over topics."
+            if whole_count > listed_count
+            else ""
+        )
         return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
 
 
 def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Sequence[Source]) -> str:
     """One file with two releases' topics side by side, and thumbnails of both inside."""
     titles = [source.title for source in sources]
-    shown = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
+    rows_with_images = [(row, [_inline(row.images, sources[0]), _inline(row.other_images, sources[1])]) for row in rows]
     from tasks.explore.one_map import map_figure, one_map  # imported late: matplotlib is slow to load
 
     common = one_map(*(source.listing for source in sources))
     drawn = base64.b64encode(map_figure(common, titles).svg.encode()).decode() if common.rows else ""
     template, sheets = _ROOT / "compared_topics.html", [LINKED["explore.css"]]
     return one_file(
-        template, {"line": one_line}, sheets, rows=shown, titles=titles, rule=topic_map.MATCHED, drawn=drawn,
+        template, {"line": one_line}, sheets, rows=rows_with_images, titles=titles, rule=topic_map.MATCHED, drawn=drawn,
         common=common.words,
     )  # fmt: skip
 
@@ -285,15 +291,15 @@ def compared_topics_page(rows: Sequence[topic_map.ComparedTopic], sources: Seque
 def _inline(image_ids: Sequence[str], source: Source) -> list[str]:
     """Thumbnails in base64."""
     small = (thumb(content) for image_id in image_ids if (content := source.image(image_id)))
-    return [base64.b64encode(each).decode() for each in small if each]
+    return [base64.b64encode(small_image).decode() for small_image in small if small_image]
 
 
 def _shortened(parts: Sequence[Stretch], whole: bool) -> list[Stretch]:
-    left, found = LONG_CHARACTERS, []
+    characters_left, shortened_parts = LONG_CHARACTERS, []
     for part in parts:
-        found.append(part if whole else part._replace(text=part.text[:left]))
-        left = max(0, left - len(part.text))
-    return found
+        shortened_parts.append(part if whole else part._replace(text=part.text[:characters_left]))
+        characters_left = max(0, characters_left - len(part.text))
+    return shortened_parts
 
 
 def _is_long(parts: Sequence[Stretch]) -> bool:
@@ -307,7 +313,7 @@ def _shown(value: str, facet: str) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_ROOT, LOOK.parent]), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
@@ -322,8 +328,8 @@ def _environment() -> jinja2.Environment:
         "is_long": _is_long,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
-    made.filters.update(filters)
-    return made
+    environment.filters.update(filters)
+    return environment
 
 
 _ENVIRONMENT = _environment()

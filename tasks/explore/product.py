@@ -31,8 +31,10 @@ def _compared_topics(one: "Source", other: "Source") -> "ComparedTopics":
     from tasks.shown import ComparedTopics
 
     rows = compared_topics(one.listing, other.listing)
-    told = [{name: value for name, value in row._asdict().items() if "images" not in name} for row in rows]
-    return ComparedTopics(told, MATCHED, lambda: compared_topics_page(rows, (one, other)))
+    rows_without_images = [
+        {name: value for name, value in row._asdict().items() if "images" not in name} for row in rows
+    ]
+    return ComparedTopics(rows_without_images, MATCHED, lambda: compared_topics_page(rows, (one, other)))
 
 
 def _asked_tables(

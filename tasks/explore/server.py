@@ -106,8 +106,8 @@ class Served:
     def open(self, key: str, by: str = "") -> Response | None:
         """Show the masked content of an item from now on; returns a page instead when that cannot be noted."""
         item = self.source.item(key, False)
-        shown = [*item.images, *item.twin_images] if item else []
-        return self.open_images(key, [image.image_id for image in shown], by) if item else None
+        images = [*item.images, *item.twin_images] if item else []
+        return self.open_images(key, [image.image_id for image in images], by) if item else None
 
     def open_images(self, key: str, image_ids: Sequence[str], by: str = "") -> Response | None:
         """The same for something that is no item of its own. `by` is a reviewer, or "" for who serves the pages."""
@@ -174,8 +174,8 @@ def _guard(app: FastAPI, token: str, port: Callable[[], int], first: str) -> Non
 
 
 def _entering(request: Request, token: str) -> bool:
-    given = request.query_params.get("token", "")
-    return request.url.path == "/" and secrets.compare_digest(given.encode(), token.encode())
+    sent_token = request.query_params.get("token", "")
+    return request.url.path == "/" and secrets.compare_digest(sent_token.encode(), token.encode())
 
 
 def _routes(app: FastAPI, served: Served) -> None:
@@ -241,17 +241,17 @@ def _routes(app: FastAPI, served: Served) -> None:
 
 
 def _file_routes(app: FastAPI, served: Served) -> None:
-    def content(made: Callable[[], bytes | str | None], kind: str = "") -> Response:
+    def content(read_content: Callable[[], bytes | str | None], kind: str = "") -> Response:
         """A script or image; nothing when it is not there or may not be shown."""
         try:
             served.refresh()
-            found = made()
+            body = read_content()
         except (Gone, StoreUnwell, NoSelection):
-            found = None
-        if found is None:
+            body = None
+        if body is None:
             return Response(status_code=404)
-        known = kind or (small.media_type(found) if isinstance(found, bytes) else "")
-        return Response(found, media_type=known)
+        media_type = kind or (small.media_type(body) if isinstance(body, bytes) else "")
+        return Response(body, media_type=media_type)
 
     @app.get("/topics/points.js")
     def points(request: Request) -> Response:

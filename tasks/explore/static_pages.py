@@ -136,15 +136,21 @@ def rows_script(rows: pl.DataFrame, links: Links) -> str:
     facets = []
     for facet in FACETS:
         values = rows[facet.column].cast(pl.List(pl.String) if facet.many else pl.String).to_list()
-        each = values if facet.many else [[] if value is None else [value] for value in values]
-        known = {value: place for place, value in enumerate(dict.fromkeys(v for some in each for v in some))}
-        if known:
+        values_by_row = values if facet.many else [[] if value is None else [value] for value in values]
+        # the values of the facet, in the order in which rows first have them, each with its number
+        place_of_value = {
+            value: place
+            for place, value in enumerate(
+                dict.fromkeys(facet_value for row_values in values_by_row for facet_value in row_values)
+            )
+        }
+        if place_of_value:
             facets.append(
                 {
                     "name": facet.name,
                     "title": facet.title,
-                    "values": list(known),
-                    "rows": [[known[value] for value in some] for some in each],
+                    "values": list(place_of_value),
+                    "rows": [[place_of_value[value] for value in row_values] for row_values in values_by_row],
                 }
             )
     cards = [
