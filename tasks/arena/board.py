@@ -130,7 +130,8 @@ class LiveBoard:
         rows = [
             (*(getattr(vote, key) for key in names), vote.user or None, vote.seconds, *vote.style) for vote in chosen
         ]
-        table = pl.DataFrame(rows, [*names, "judge", "tstamp", *_COVARIATES], orient="row").with_columns(
+        columns = [*names, "judge", "tstamp", *_COVARIATES]
+        table = pl.DataFrame(rows, columns, orient="row", infer_schema_length=None).with_columns(
             pl.col("judge").cast(pl.String),
             pl.from_epoch((pl.col("tstamp") * 1e6).cast(pl.Int64), "us").dt.replace_time_zone("UTC"),
         )

@@ -318,7 +318,8 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies
     label_rows = [
         (row.tag, config, row.items, row.not_told, row.share) for config, rows in counts.items() for row in rows
     ]
-    long = pl.DataFrame(label_rows, ["label", "config", "items", "unknown", "share"], orient="row", strict=False)
+    schema = {"label": pl.String, "config": pl.String, "items": pl.Int64, "unknown": pl.Int64, "share": pl.Float64}
+    long = pl.DataFrame(label_rows, schema, orient="row", strict=False)
     labels = long.select("label").unique(maintain_order=True)
     for config in COUNTED:
         columns = {config: "items", f"{config}_unknown": "unknown", f"{config}_share": "share"}

@@ -373,6 +373,14 @@ def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     assert board.contests("overall") == [] and board.days() is None, "fewer than 100 votes, without days"
 
 
+@pytest.mark.parametrize("unnamed", [0, 100, 150])
+def test_a_live_board_takes_votes_of_visitors_after_many_of_nobody_that_is_known(unnamed):
+    cast = [Cast("a", "b", RecordType.LEFT_VOTE, True)] * unnamed
+    cast += [Cast("b", "a", RecordType.LEFT_VOTE, True, user=f"visitor {number}") for number in range(60)]
+    rows = LiveBoard(cast, live_rates(VoteRules())).rows("overall")
+    assert [row.battles for row in rows] == [unnamed + 60] * 2
+
+
 def test_a_live_board_says_its_days_how_few_votes_change_it_and_what_style_does():
     rng, cast = Random(1), []
     for number in range(600):  # b wins when it is longer, and it is longer in 4 of 5 battles
