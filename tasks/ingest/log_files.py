@@ -171,8 +171,8 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
     """
     if not folder.is_dir():
         raise BadInput(f"log folder {str(folder)!r} does not exist or is not a folder")
-    found = arena_logs(folder)
-    days = sorted(file.day for file in found if file.day)
+    logs = arena_logs(folder)
+    days = sorted(file.day for file in logs if file.day)
     if not days:
         raise BadInput(
             f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json, or other files "
@@ -180,12 +180,12 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
         )
     in_window = {
         file.source
-        for file in found
+        for file in logs
         if file.day and (since is None or file.day >= since) and (until is None or file.day <= until)
     }
     if not in_window:
         raise BadInput(f"no log file {window_in_words(since, until)}; the folder holds {days[0]} to {days[-1]}")
-    return [file for file in found if file.csam or file.source in in_window]
+    return [file for file in logs if file.csam or file.source in in_window]
 
 
 def arena_logs(folder: Path) -> list[LogFile]:
@@ -195,8 +195,8 @@ def arena_logs(folder: Path) -> list[LogFile]:
         by_source.setdefault(file.source, file)  # in name order, so the file comes before its compressed copy
     rotated = sorted((file for file in by_source.values() if first_name(file.source) != file.source), key=_rotated_ago)
     for file in rotated:  # the newest first
-        if (first := first_name(file.source)) not in by_source:
-            by_source[first] = replace(by_source.pop(file.source), source=first)
+        if (unrotated_name := first_name(file.source)) not in by_source:
+            by_source[unrotated_name] = replace(by_source.pop(file.source), source=unrotated_name)
     return [by_source[source] for source in sorted(by_source)]
 
 
@@ -233,13 +233,13 @@ def _day(name: str) -> date | None:
 
 def server_folders(logs: Path) -> Iterator[Path]:
     """The log folder and every folder below it, in name order, except image folders. Links are followed once."""
-    seen = set[str]()
-    for path, below, _ in os.walk(logs, followlinks=True):
-        real = os.path.realpath(path)
-        below[:] = sorted(set(below).difference(IMAGE_FOLDERS)) if real not in seen else []
-        if real not in seen:
+    real_paths = set[str]()
+    for path, folders_below, _ in os.walk(logs, followlinks=True):
+        real_path = os.path.realpath(path)
+        folders_below[:] = sorted(set(folders_below).difference(IMAGE_FOLDERS)) if real_path not in real_paths else []
+        if real_path not in real_paths:
             yield Path(path)
-        seen.add(real)
+        real_paths.add(real_path)
 
 
 def source_name(path: Path, folder: Path) -> str:
@@ -325,11 +325,11 @@ def raw_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 def _notable_rest(stream: io.BufferedIOBase, before: bytes) -> Iterator[bytes]:
     """Possible image names and flags in the rest of a line."""
-    while rest := stream.readline(READ_BYTES):
-        yield notable(before + rest)
-        if rest.endswith(b"\n"):
+    while block := stream.readline(READ_BYTES):
+        yield notable(before + block)
+        if block.endswith(b"\n"):
             return
-        before = rest[-_OVERLAP:]
+        before = block[-_OVERLAP:]
 
 
 def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
@@ -366,16 +366,16 @@ def source_files(
     """
     if format not in (None, ARENA_LOGS):
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
-    data = [place] if place.is_file() else list(_data_files(place)) if place.is_dir() else []
+    data_paths = [place] if place.is_file() else list(_data_files(place)) if place.is_dir() else []
     if format == ARENA_LOGS:
-        data = [path for path in data if not is_table(path)]
+        data_paths = [path for path in data_paths if not is_table(path)]
     of_logs = not place.is_file() and format in (None, ARENA_LOGS)
-    if of_logs and (any(file.day for file in arena_logs(place)) or not data):
+    if of_logs and (any(file.day for file in arena_logs(place)) or not data_paths):
         return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
     if since or until:
         raise BadInput("--since and --until choose arena logs by the day in their names; these files have none")
     folder = place.parent if place.is_file() else place
-    sources = [(path, source_name(path, folder)) for path in data]
+    sources = [(path, source_name(path, folder)) for path in data_paths]
     files = [LogFile(path, source, None, name_is_flagged(source)) for path, source in sources]
     if format is None:
         return [(file, _format_of(file)) for file in files]
@@ -387,7 +387,9 @@ def source_files(
 def files_in_words(files: Sequence[tuple[RecordSource, str]], given: str | None) -> str:
     """A message about the files and formats to read; `given` is the value of `--format`."""
     counts = Counter(name for _, name in files)
-    shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))
+    shapes = ", ".join(
+        f"{count:,} {'file' if count == 1 else 'files'} as {name}" for name, count in sorted(counts.items())
+    )
     guessed = given is None and set(counts) != {ARENA_LOGS}
     return f"reading {shapes}{', recognized by their columns (--format overrides)' if guessed else ''}"
 
@@ -420,9 +422,9 @@ def _format_of(file: LogFile) -> str:
         if wrong_kinds := _wrong_kinds(file, fitting):
             raise BadInput(f"{file.path.name!r} has the columns of {fitting.name}, but {wrong_kinds}")
         return fitting.name
-    if (other := _other_delimiter(file)) is not None:
+    if (delimiter := _other_delimiter(file)) is not None:
         raise BadInput(
-            f"{file.path.name!r} separates its fields by {_OTHER_DELIMITERS[other]}; write the file with commas"
+            f"{file.path.name!r} separates its fields by {_OTHER_DELIMITERS[delimiter]}; write the file with commas"
         )
     names = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON holds an object a line, or an array of objects"
     nearest = nearest_adapter(columns)
@@ -470,13 +472,13 @@ def _wrong_kinds(file: LogFile, shape: FormatAdapter) -> str | None:
     A column of JSON fits if one of the first rows fits: single rows may be odd.
     """
     kinds = _kinds_of_table(file.path) if is_table(file.path) else _kinds_of_lines(file, shape.kinds)
-    wrong = []
+    wrong_columns = []
     for column, expected in shape.kinds.items():
         kinds_there = kinds.get(column, frozenset())
         if kinds_there and kinds_there.isdisjoint(expected):
-            words = (" or ".join(sorted(some)) for some in (kinds_there, expected))
-            wrong.append(f"{column} is {next(words)} in place of {next(words)}")
-    return ", ".join(wrong) or None
+            words = (" or ".join(sorted(kind_set)) for kind_set in (kinds_there, expected))
+            wrong_columns.append(f"{column} is {next(words)} in place of {next(words)}")
+    return ", ".join(wrong_columns) or None
 
 
 def _kinds_of_table(path: Path) -> dict[str, frozenset[ColumnKind]]:
@@ -500,15 +502,15 @@ def _kinds_of_type(arrow_type: pa.DataType) -> frozenset[ColumnKind]:
 
 def _kinds_of_lines(file: LogFile, expected: Mapping[str, frozenset[ColumnKind]]) -> dict[str, frozenset[ColumnKind]]:
     """Kinds of the values of the first rows, up to the row by which each column has had a value that is `expected`."""
-    found: dict[str, set[ColumnKind]] = {column: set() for column in expected}
+    kinds_by_column: dict[str, set[ColumnKind]] = {column: set() for column in expected}
     for _, row in line_rows(file, _LINES_TRIED):
         for column in expected:
             kind = kind_of_value(row.get(column)) if isinstance(row, dict) else None
             if kind is not None:
-                found[column].add(kind)
-        if all(not kinds.isdisjoint(expected[column]) for column, kinds in found.items()):
+                kinds_by_column[column].add(kind)
+        if all(not kinds.isdisjoint(expected[column]) for column, kinds in kinds_by_column.items()):
             break
-    return {column: frozenset(kinds) for column, kinds in found.items()}
+    return {column: frozenset(kinds) for column, kinds in kinds_by_column.items()}
 
 
 def _other_delimiter(file: LogFile) -> str | None:
@@ -632,22 +634,24 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool, facts
     if path.suffix == ".parquet":
         file = pq.ParquetFile(path)
         leaves = [file.schema.column(index).path for index in range(len(file.schema.names))]
-        wanted = [leaf for leaf in leaves if columns is None or leaf.split(".")[0] in columns]
+        leaves_to_read = [leaf for leaf in leaves if columns is None or leaf.split(".")[0] in columns]
         # bytes without a path beside them are read, or the whole struct would be gone
         beside_path = {
-            leaf for leaf in wanted if f"{leaf.removesuffix('bytes')}path" in leaves and leaf.endswith(".bytes")
+            leaf for leaf in leaves_to_read if f"{leaf.removesuffix('bytes')}path" in leaves and leaf.endswith(".bytes")
         }
-        wanted = [leaf for leaf in wanted if image_bytes or leaf not in beside_path]
-        wanted = [leaf for leaf in wanted if facts.isdisjoint(leaf.split(".")[1:])]
-        yield from file.iter_batches(_ROWS_AT_ONCE, columns=wanted)
+        leaves_to_read = [leaf for leaf in leaves_to_read if image_bytes or leaf not in beside_path]
+        leaves_to_read = [leaf for leaf in leaves_to_read if facts.isdisjoint(leaf.split(".")[1:])]
+        yield from file.iter_batches(_ROWS_AT_ONCE, columns=leaves_to_read)
         return
     with open_arrow(path) as arrow:
         for batch in arrow.batches:
-            chosen = batch.select(columns) if columns is not None else batch
+            chosen_columns = batch.select(columns) if columns is not None else batch
             if not image_bytes:
-                paths = [_paths_only(column) for column in chosen.columns]
-                chosen = pa.RecordBatch.from_arrays(paths, names=chosen.schema.names)
-            yield from (chosen.slice(start, _ROWS_AT_ONCE) for start in range(0, chosen.num_rows, _ROWS_AT_ONCE))
+                paths = [_paths_only(column) for column in chosen_columns.columns]
+                chosen_columns = pa.RecordBatch.from_arrays(paths, names=chosen_columns.schema.names)
+            yield from (
+                chosen_columns.slice(start, _ROWS_AT_ONCE) for start in range(0, chosen_columns.num_rows, _ROWS_AT_ONCE)
+            )
 
 
 def _paths_only(column: pa.Array) -> pa.Array:

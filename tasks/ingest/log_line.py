@@ -104,42 +104,42 @@ def parse_json(raw: bytes) -> Record:
 def sightings(record: Record, states: list[Any], place: Place, people: Pseudonyms) -> list[Seen]:
     """The one or two conversation states of a record. Raises LineRejected with the first thing that is wrong."""
     record_type = record.get("type")
-    wanted = _STATES_OF.get(record_type) if type(record_type) is str else None
-    if wanted is None:
+    state_count = _STATES_OF.get(record_type) if type(record_type) is str else None
+    if state_count is None:
         raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the ten record types")
     if record_type == RecordType.SHARE and "state" in record and "states" not in record:
-        wanted = 1  # of a direct chat
-    if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
-        raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
+        state_count = 1  # of a direct chat
+    if len(states) != state_count or type(states[0]) is not dict or type(states[-1]) is not dict:
+        raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {state_count} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))
-    anonymous = _names_hidden(record, states) if wanted == 2 else None
+    anonymous = _names_hidden(record, states) if state_count == 2 else None
     user_id = people.user_id(record.get("ip"))
     winner = _WINNERS.get(record_type)
     vote_reason = _vote_reason(record.get("reason")) if winner else None
     served = _served(record.get("arena")) if record_type == RecordType.CHAT else None
     consent = _consent(record.get("arena"))
-    opinions = _opinions_of(record, wanted)
+    opinions = _opinions_of(record, state_count)
     liked = _LIKED.get(record_type)
-    found = []
+    seen_states = []
     for side, state in enumerate(states):
         texts, names, places = _messages_of(state)
         if not names and "images" in record:
-            beside = _unstringified(record["images"])  # of early logs
-            names = beside if type(beside) is list else []
+            record_images = _unstringified(record["images"])  # of early logs
+            names = record_images if type(record_images) is list else []
             places = [(0, 0)] * len(names)
         thinking = _without_thinking(texts, places)
         images, problems = image_names(names) if names else ([], [])
-        conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
+        conv_id, model = _named(state, state.get("model_name") if state_count == 2 else record.get("model"))
         seen: tuple[Any, ...] = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
             vote_reason, _with_thinking(served, thinking), [], _opinion(opinions[side], liked, len(texts)),
             consent,
         )  # fmt: skip
-        found.append(Seen._make(seen))
-    if wanted == 2 and found[0].conv_id == found[1].conv_id:
+        seen_states.append(Seen._make(seen))
+    if state_count == 2 and seen_states[0].conv_id == seen_states[1].conv_id:
         raise LineRejected(RejectReason.BAD_STATE, "both sides are one conversation")
-    return found
+    return seen_states
 
 
 def _vote_reason(value: object) -> str | None:
@@ -212,26 +212,26 @@ def _bad_reaction(name: str, value: object) -> LineRejected:
     return LineRejected(RejectReason.BAD_REACTION, f"{name}: a {type(value).__name__} that it may not be")
 
 
-def _served(told: object) -> dict[str, Any] | None:
+def _served(arena_fields: object) -> dict[str, Any] | None:
     """How the answer of a line of our own arena came; what is not of its shape is another server's and left out."""
-    if type(told) is not dict:
+    if type(arena_fields) is not dict:
         return None
-    found: dict[str, Any] = dict.fromkeys(_SERVING)
-    if type(told.get("thinking")) is str:
-        found["thinking"] = told["thinking"] or None
+    serving: dict[str, Any] = dict.fromkeys(_SERVING)
+    if type(arena_fields.get("thinking")) is str:
+        serving["thinking"] = arena_fields["thinking"] or None
     for name in ("first_token_seconds", "first_word_seconds"):
-        seconds = told.get(name)
-        found[name] = seconds if type(seconds) is float and seconds >= 0 else None
-    usage = told["usage"] if type(told.get("usage")) is dict else {}
+        seconds = arena_fields.get(name)
+        serving[name] = seconds if type(seconds) is float and seconds >= 0 else None
+    usage = arena_fields["usage"] if type(arena_fields.get("usage")) is dict else {}
     for name in ("input_tokens", "output_tokens"):
         tokens = usage.get(name)
-        found[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
-    return found if any(value is not None for value in found.values()) else None
+        serving[name] = tokens if type(tokens) is int and 0 <= tokens <= _TOKENS_MAX else None
+    return serving if any(value is not None for value in serving.values()) else None
 
 
-def _consent(told: object) -> dict[str, Any] | None:
+def _consent(arena_fields: object) -> dict[str, Any] | None:
     """The terms that the visitor of a line of our own arena had accepted; another shape is another server's."""
-    terms = told.get("terms") if type(told) is dict else None
+    terms = arena_fields.get("terms") if type(arena_fields) is dict else None
     if type(terms) is not dict:
         return None
     version, language, accepted_at = terms.get("version"), terms.get("language"), terms.get("accepted_at")
@@ -254,9 +254,9 @@ def _without_thinking(texts: list[str | None], places: Sequence[tuple[int, int]]
 
 def _with_thinking(served: dict[str, Any] | None, thinking: str | None) -> dict[str, Any] | None:
     """How an answer came, with what was thought in its text after what the line tells apart."""
-    told = served or dict.fromkeys(_SERVING)
-    both = [each for each in (told["thinking"], thinking) if each]
-    return told | {"thinking": "\n\n".join(both)} if thinking else served
+    serving = served or dict.fromkeys(_SERVING)
+    thoughts = [thought for thought in (serving["thinking"], thinking) if thought]
+    return serving | {"thinking": "\n\n".join(thoughts)} if thinking else served
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
@@ -334,8 +334,8 @@ def _image_places(
 ) -> list[dict[str, int]]:
     """The place of every logged name that is one of `images`; `places` are those of `logged`."""
     index = {name: number for number, name in enumerate(images)}
-    named = zip(map(_image_name, logged), places, strict=True)
-    return [{"image": index[n], "message": m, "character": c} for n, (m, c) in named if n is not None]
+    names_and_places = zip(map(_image_name, logged), places, strict=True)
+    return [{"image": index[n], "message": m, "character": c} for n, (m, c) in names_and_places if n is not None]
 
 
 def _messages_of(state: Record) -> tuple[list[str | None], list[Any], list[tuple[int, int]]]:
@@ -379,18 +379,18 @@ def _text_and_images(text: Any, names: list[Any], characters: Any = None) -> tup
         return text, names, characters
     if names and type(text) is str and text.count(MARK) == len(names):
         # a mark on a line of its own goes with its line
-        said, *pieces = text.split(MARK)
+        plain_text, *pieces = text.split(MARK)
         places = []
         for piece in pieces:
-            places.append(len(said))
-            said += piece.removeprefix("\n") if not said or said.endswith("\n") else piece
-        return said, names, places
+            places.append(len(plain_text))
+            plain_text += piece.removeprefix("\n") if not plain_text or plain_text.endswith("\n") else piece
+        return plain_text, names, places
     return text, names, [0] * len(names)
 
 
 def _within(characters: list[Any], text: Any) -> bool:
-    most = len(text) if type(text) is str else 0
-    return all(type(each) is int and 0 <= each <= most for each in characters)
+    text_length = len(text) if type(text) is str else 0
+    return all(type(character) is int and 0 <= character <= text_length for character in characters)
 
 
 def _names_hidden(record: Record, states: list[Record]) -> bool:
@@ -399,19 +399,19 @@ def _names_hidden(record: Record, states: list[Record]) -> bool:
     Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name` (FastChat's
     cleaner counts the last form as named; WildVision-Arena writes it with `##`). Named: the plain model name.
     """
-    shown = _unstringified(record.get("models"))
-    if type(shown) is not list or len(shown) != 2 or not all(type(name) is str for name in shown):
+    names = _unstringified(record.get("models"))
+    if type(names) is not list or len(names) != 2 or not all(type(name) is str for name in names):
         raise LineRejected(RejectReason.BAD_MODEL, "models is not a pair of names")
-    hidden = [_is_hidden(name) for name in shown]
-    if hidden[0] != hidden[1]:
+    are_hidden = [_is_hidden(name) for name in names]
+    if are_hidden[0] != are_hidden[1]:
         raise LineRejected(RejectReason.HALF_ANONYMOUS, "one name shown, the other hidden")
-    for name, state in zip(shown, states, strict=True):
+    for name, state in zip(names, states, strict=True):
         actual = state.get("model_name")
-        if not hidden[0] and type(actual) is str and actual.strip() not in name:
+        if not are_hidden[0] and type(actual) is str and actual.strip() not in name:
             raise LineRejected(RejectReason.MODEL_MISMATCH, "the shown name is not the answering model")
-    return hidden[0]
+    return are_hidden[0]
 
 
 @lru_cache(maxsize=4096)
-def _is_hidden(shown: str) -> bool:
-    return not shown.strip() or shown in ("Model A", "Model B") or bool(_REVEALED.match(shown))
+def _is_hidden(name: str) -> bool:
+    return not name.strip() or name in ("Model A", "Model B") or bool(_REVEALED.match(name))

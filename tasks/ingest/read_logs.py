@@ -128,11 +128,11 @@ def broken_records(file: LogFile) -> Iterator[BrokenRecord]:
     """
     broken = BrokenRecord(set(), set(), set())
     for number, raw in lines(file):
-        text, whole = raw.translate(None, _NOT_TEXT), is_record(raw, Place(file.source, number))
-        if broken.lines and (whole or text.startswith(b"{")):
+        text, is_whole = raw.translate(None, _NOT_TEXT), is_record(raw, Place(file.source, number))
+        if broken.lines and (is_whole or text.startswith(b"{")):
             yield broken
             broken = BrokenRecord(set(), set(), set())
-        if not whole or file.csam:
+        if not is_whole or file.csam:
             broken.lines.add(number)
             broken.fragments.update([number] if len(_KEY.findall(text)) < 2 else [])
             broken.names.update(*ids_in(raw))
@@ -178,31 +178,31 @@ def _sightings_of_row(row: SourceRow, place: Place, adapter: FormatAdapter, peop
         seen = with_unread(part, states, sightings(record, states, part_place, people), adapter.other_columns)
         # Sides are numbered over the whole line.
         first_side = len(all_seen)
-        all_seen += [each._replace(side=first_side + each.side) for each in seen] if first_side else seen
+        all_seen += [sighting._replace(side=first_side + sighting.side) for sighting in seen] if first_side else seen
     return all_seen
 
 
 def _named_by(row: Any, place: Place, adapter: FormatAdapter) -> list[Any]:
     """The record of a flagged row, and names of the files that its pictures are in, as far as they can be told."""
-    named: list[Any] = []
+    records_and_names: list[Any] = []
     with suppress(LineRejected, *UNEXPECTED):
         for part, part_place in unpacked_rows(_values(row, place), place, adapter):
             for image in adapter.images(part):
-                named += names_of_file(place, image) if path_of(image) else []
-            named.append(adapter.record(part, part_place))
-    return named
+                records_and_names += names_of_file(place, image) if path_of(image) else []
+            records_and_names.append(adapter.record(part, part_place))
+    return records_and_names
 
 
 def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
     """The sightings with images that are linked by their file names alone."""
     return [
-        each._replace(
-            images=[image_at(linked[each.conv_id], each.tstamp / 1e6)],
+        sighting._replace(
+            images=[image_at(linked[sighting.conv_id], sighting.tstamp / 1e6)],
             image_places=[{"image": 0, "message": 0, "character": 0}],
         )
-        if not each.images and each.conv_id in linked
-        else each
-        for each in seen
+        if not sighting.images and sighting.conv_id in linked
+        else sighting
+        for sighting in seen
     ]
 
 
@@ -213,14 +213,14 @@ def sighting_table(seen: Sequence[Seen]) -> pa.Table:
     columns["num_messages"] = list(map(len, columns["texts"]))
     conv_ids = columns["conv_id"]
     texts = columns["texts"]
-    own: list[LineTexts | None] = list(texts)
-    following: dict[str, LineTexts] = {}
-    for place in range(len(own) - 1, -1, -1):
-        conv_id, said = conv_ids[place], texts[place]
-        if conv_id in following and following[conv_id][: len(said)] == said:
-            own[place] = None
-        following[conv_id] = said
-    columns["texts"] = own
+    stored_texts: list[LineTexts | None] = list(texts)
+    next_texts: dict[str, LineTexts] = {}
+    for row_number in range(len(stored_texts) - 1, -1, -1):
+        conv_id, messages = conv_ids[row_number], texts[row_number]
+        if conv_id in next_texts and next_texts[conv_id][: len(messages)] == messages:
+            stored_texts[row_number] = None
+        next_texts[conv_id] = messages
+    columns["texts"] = stored_texts
     schema = arrow_schema(Sighting)
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
