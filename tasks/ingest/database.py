@@ -227,8 +227,8 @@ def database_days(address: str, format_name: str | None) -> list[DatabaseDay]:
     return [DatabaseDay(address, name, day["day"], day["row_count"], day["version"], query) for day in days]
 
 
-def _format_of(given: str | None) -> str:
-    return given or next(name for name, shape in BUILT_IN.items() if shape.database is not None)
+def _format_of(format_name: str | None) -> str:
+    return format_name or next(name for name, shape in BUILT_IN.items() if shape.database is not None)
 
 
 @contextmanager
@@ -264,10 +264,10 @@ def _nearest(columns_of_tables: Columns) -> str:
 
 def days_in_window(days: Sequence[DatabaseDay], since: date | None, until: date | None) -> list[DatabaseDay]:
     """The days from `since` to `until`, both included. Raises BadInput when there is none."""
-    chosen = [day for day in days if (since is None or day.day >= since) and (until is None or day.day <= until)]
-    if not chosen and days:
+    window_days = [day for day in days if (since is None or day.day >= since) and (until is None or day.day <= until)]
+    if not window_days and days:
         raise BadInput(f"no day {window_in_words(since, until)}; the database holds {days[0].day} to {days[-1].day}")
-    return chosen
+    return window_days
 
 
 def read_days(

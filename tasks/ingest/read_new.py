@@ -203,7 +203,7 @@ def read_new(
     shrunk = [] if accept_shrunk else _shrunk(store, plans, results, before)
     shrunk_sources = {file.source for file in shrunk}
     if shrunk:
-        plans = [each for each in plans if each.read.source not in shrunk_sources]
+        plans = [whole_plan for whole_plan in plans if whole_plan.read.source not in shrunk_sources]
         results = [_without_files(store, result, shrunk_sources) for result in results]
     whole_sources = [file.source for file, _ in files if file.source not in shrunk_sources]
     is_there = others.__contains__ if logs is None else partial(is_log_there, logs)
@@ -233,7 +233,11 @@ def _kept_lines(store: Store, plans: Iterable[FilePlan], before: Mapping[str, Lo
     """File of which earlier rows may be listed -> its lines that are not read again."""
     # A run that was killed while it listed may have listed rows of files that `before` does not know.
     was_killed = store.read_bytes(_UNFINISHED) is not None
-    return {each.read.source: each.lines_kept for each in plans if was_killed or each.read.source in before}
+    return {
+        file_plan.read.source: file_plan.lines_kept
+        for file_plan in plans
+        if was_killed or file_plan.read.source in before
+    }
 
 
 def _line_counts(results: Iterable[PartsRead]) -> Counter[str]:
@@ -265,27 +269,27 @@ def _shrunk(
         [flagged.filter(kind="conversation")["key"], pl.Series(sorted(excluded), dtype=pl.String)]
     )
     line_counts = _line_counts(results)
-    plan_by_source = {each.read.source: each for each in plans}
+    plan_by_source = {file_plan.read.source: file_plan for file_plan in plans}
     shrunk: dict[str, ShrunkFile] = {}
     # The new rows of a shrunk file are not listed. What moved from another file into it is lost then, too, so that the
     # other file is shrunk: repeated until no further one is.
     while True:
-        others = {source: count for source, count in kept_lines.items() if source not in shrunk}
-        further: dict[str, ShrunkFile] = {}
-        lost = lost_lines(store, others, new_parts, shrunk.keys(), withdrawn_conv_ids)
-        for source, lines_lost, last_line in lost.iter_rows():
+        other_kept_lines = {source: count for source, count in kept_lines.items() if source not in shrunk}
+        newly_shrunk: dict[str, ShrunkFile] = {}
+        lost_by_source = lost_lines(store, other_kept_lines, new_parts, shrunk.keys(), withdrawn_conv_ids)
+        for source, lines_lost, last_line in lost_by_source.iter_rows():
             earlier = before.get(source)
-            present = _with_line_count(plan_by_source[source], line_counts)
+            row_now = _with_line_count(plan_by_source[source], line_counts)
             lines_before = earlier.lines + earlier.tail_lines if earlier else last_line
-            lines_now = present.lines + present.tail_lines
+            lines_now = row_now.lines + row_now.tail_lines
             if earlier and plan_by_source[source].lines_kept == earlier.lines and lines_now >= lines_before:
                 continue  # all is there but an unfinished last line, which became another one
-            further[source] = ShrunkFile(
+            newly_shrunk[source] = ShrunkFile(
                 source=source, lines_before=lines_before, lines_now=lines_now, lines_lost=lines_lost
             )
-        if not further:
+        if not newly_shrunk:
             return [shrunk[source] for source in sorted(shrunk)]
-        shrunk |= further
+        shrunk |= newly_shrunk
 
 
 def _without_files(store: Store, result: PartsRead, sources: Set[str]) -> PartsRead:
@@ -374,13 +378,21 @@ def _quarantine(
     store: Store, earlier: list[str], results: Sequence[PartsRead]
 ) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
     """(parts without what is quarantined, the `quarantine` table, rejects of withdrawn lines)."""
-    known = store.read("quarantine")
-    new = [part for result in results for part in result.sightings]
-    earlier, new, flagged, flagged_rejects = hold(
-        store, earlier, new, known, QuarantineCause.FLAGGED, _flagged_conv_ids(results), _flagged_images(results)
+    quarantine_rows = store.read("quarantine")
+    new_parts = [part for result in results for part in result.sightings]
+    earlier, new_parts, flagged_rows, flagged_rejects = hold(
+        store,
+        earlier,
+        new_parts,
+        quarantine_rows,
+        QuarantineCause.FLAGGED,
+        _flagged_conv_ids(results),
+        _flagged_images(results),
     )
-    earlier, new, hashed, hashed_rejects = hold(store, earlier, new, known, QuarantineCause.KNOWN_HASH)
-    return earlier + new, pl.concat([flagged, hashed]), pl.concat([flagged_rejects, hashed_rejects])
+    earlier, new_parts, hashed_rows, hashed_rejects = hold(
+        store, earlier, new_parts, quarantine_rows, QuarantineCause.KNOWN_HASH
+    )
+    return earlier + new_parts, pl.concat([flagged_rows, hashed_rows]), pl.concat([flagged_rejects, hashed_rejects])
 
 
 def _with_line_count(file_plan: FilePlan, line_counts: Counter[str]) -> LogFileRead:

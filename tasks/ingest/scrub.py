@@ -73,10 +73,10 @@ def scrub(store: Store, logs: Path, before: date, out: Path) -> Copied:
         raise BadInput(f"store {store.root!r} has no user key yet; run `curate ingest` first")
     if out.exists():
         raise BadInput(f"--out {str(out)!r} exists already; give a folder that does not")
-    old = [file for file, format_name in source_files(logs) if format_name == ARENA_LOGS and _day(file) < before]
-    known = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
-    as_read = [file for file in old if is_as_read(file, known.get(file.source))]
-    left_out = [file.source for file in old if file not in as_read]
+    old_files = [file for file, format_name in source_files(logs) if format_name == ARENA_LOGS and _day(file) < before]
+    rows_by_source = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
+    as_read = [file for file in old_files if is_as_read(file, rows_by_source.get(file.source))]
+    left_out = [file.source for file in old_files if file not in as_read]
     if not as_read:
         raise BadInput(
             f"no log file of days before {before} that this store has read as it is; run `curate ingest`, or give "
@@ -85,9 +85,14 @@ def scrub(store: Store, logs: Path, before: date, out: Path) -> Copied:
     copies, counts = scrubbed_files(store), [0, 0, 0]
     with _whole_or_removed(out):
         for file in as_read:
-            sender = _Scrubber(key)
-            copies[file.source] = sender.copy(file, known[file.source], out / file.path.relative_to(file.folder))
-            counts = [a + b for a, b in zip(counts, (sender.lines, sender.addresses, sender.broken), strict=True)]
+            scrubber = _Scrubber(key)
+            copies[file.source] = scrubber.copy(
+                file, rows_by_source[file.source], out / file.path.relative_to(file.folder)
+            )
+            counts = [
+                total + count
+                for total, count in zip(counts, (scrubber.lines, scrubber.addresses, scrubber.broken), strict=True)
+            ]
     note = [copies[source].model_dump() for source in sorted(copies)]
     store.write_bytes(_NOTE, json.dumps(note, indent=2).encode())
     return Copied(len(as_read), counts[0], counts[1], counts[2], left_out)
@@ -101,8 +106,8 @@ def _whole_or_removed(out: Path) -> Iterator[None]:
     except BaseException as error:
         shutil.rmtree(out, ignore_errors=True)
         if isinstance(error, OSError):
-            what = f"--out {str(out)!r} cannot be written" if _is_below(error, out) else "a log file cannot be read"
-            raise BadInput(f"{what} ({error.strerror}); nothing was copied") from None
+            failure = f"--out {str(out)!r} cannot be written" if _is_below(error, out) else "a log file cannot be read"
+            raise BadInput(f"{failure} ({error.strerror}); nothing was copied") from None
         raise
 
 

@@ -59,25 +59,25 @@ def lost_lines(
     replaced_parts = parts_with(store, "sightings", parts, is_replaced) if kept_lines else {}
 
     # The earlier rows that the new ones replace.
-    lost = store.empty("sightings", _COLUMNS).with_columns(stated_time="tstamp")
+    lost_rows = store.empty("sightings", _COLUMNS).with_columns(stated_time="tstamp")
     for part in replaced_parts:
         for rows in _records(store, part):
-            lost.vstack(rows.filter(is_replaced & ~is_withdrawn), in_place=True)
+            lost_rows.vstack(rows.filter(is_replaced & ~is_withdrawn), in_place=True)
 
     # Less those whose record is among the new rows, or in another file: lines may have moved.
     is_listed = ~pl.col("source").is_in(sorted(shrunk_sources))
     new_rows = (rows.filter(is_listed) for part in new_parts for rows in _records(store, part))
     rows_that_stay = (rows.filter(~is_replaced) for part in parts for rows in _records(store, part))
     for rows in chain(new_rows, rows_that_stay):
-        if lost.is_empty():
+        if lost_rows.is_empty():
             break
-        lost = lost.join(rows, on=_SAME_RECORD, how="anti", nulls_equal=True)
+        lost_rows = lost_rows.join(rows, on=_SAME_RECORD, how="anti", nulls_equal=True)
         # A share of a dataset is a comparison on which nobody had voted: a later export may have the vote.
         votes = rows.filter(pl.col("record_type").is_in(_VOTES))
-        voted = lost.filter(record_type=RecordType.SHARE).join(votes, on=_SAME_TALK, how="semi", nulls_equal=True)
-        lost = lost.join(voted, on=["source", "line"], how="anti")
+        voted = lost_rows.filter(record_type=RecordType.SHARE).join(votes, on=_SAME_TALK, how="semi", nulls_equal=True)
+        lost_rows = lost_rows.join(voted, on=["source", "line"], how="anti")
 
-    lines = lost.select("source", "line").unique()
+    lines = lost_rows.select("source", "line").unique()
     return lines.group_by("source").agg(lines=pl.len(), last=pl.col("line").max()).sort("source")
 
 
@@ -107,7 +107,7 @@ def is_log_there(logs: Path, source: str) -> bool:
     path = (logs if logs.is_dir() else logs.parent) / source
     if any(path.with_name(f"{path.name}{suffix}").exists() for suffix in ("", ".gz", ".zst")):
         return True
-    return path.parent.is_dir() and any(first_name(other.name) == path.name for other in path.parent.iterdir())
+    return path.parent.is_dir() and any(first_name(sibling.name) == path.name for sibling in path.parent.iterdir())
 
 
 def shrunk_files(store: Store) -> list[ShrunkFile]:
@@ -120,9 +120,9 @@ def require_whole(store: Store) -> None:
     files = shrunk_files(store)
     if not files:
         return
-    named = "; ".join(str(file) for file in files[:_FILES_NAMED])
-    others = f"; and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
+    named_files = "; ".join(str(file) for file in files[:_FILES_NAMED])
+    more = f"; and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
     raise LogsHeld(
-        f"held before the release: {named}{others}. What was read from them stays. Put the whole file back, or remove "
-        "the file, and its rows stay; or, if those lines are to go, run once with --accept-shrunk"
+        f"held before the release: {named_files}{more}. What was read from them stays. Put the whole file back, or "
+        "remove the file, and its rows stay; or, if those lines are to go, run once with --accept-shrunk"
     )
