@@ -74,12 +74,12 @@ def linked_images(logs: Path) -> LinkedImages:
 
 @lru_cache(maxsize=1)
 def _linked(folders: Sequence[tuple[Path, int]]) -> LinkedImages:
-    found: dict[str, list[tuple[float, str]]] = {}
+    images_by_conv_id: dict[str, list[tuple[float, str]]] = {}
     for folder, _ in folders:
         for entry in os.scandir(folder):
             if match := _WILDVISION.fullmatch(entry.name):
-                found.setdefault(match["conv_id"], []).append((float(match["tstamp"]), match[1]))
-    return {conv_id: sorted(images) for conv_id, images in found.items()}
+                images_by_conv_id.setdefault(match["conv_id"], []).append((float(match["tstamp"]), match[1]))
+    return {conv_id: sorted(images) for conv_id, images in images_by_conv_id.items()}
 
 
 def image_at(images: Sequence[tuple[float, str]], seconds: float) -> str:
@@ -95,21 +95,21 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
     Nothing is opened, and what is no readable file of the folder is rejected: a pipe, a folder, a link to itself, and
     one out of the folder, because users can influence the names in a log.
     """
-    present: dict[str, os.DirEntry[str]] = {}
+    entries_by_name: dict[str, os.DirEntry[str]] = {}
     for folder in folders:
         for entry in os.scandir(folder) if folder.is_dir() else ():
-            present.setdefault(entry.name, entry)
-    alike = by_folded(present)
+            entries_by_name.setdefault(entry.name, entry)
+    alike = by_folded(entries_by_name)
     files, rejects = [], []
     for name in names:
         spellings = [name + suffix for suffix in IMAGE_SUFFIXES]
-        exact = ((file, present[file]) for file in spellings if file in present)
-        other = ((file, present[alike[folded(file)]]) for file in spellings if folded(file) in alike)
-        named = next(exact, None) or next(other, None)
-        if named is None:
+        exact = ((file, entries_by_name[file]) for file in spellings if file in entries_by_name)
+        respelled = ((file, entries_by_name[alike[folded(file)]]) for file in spellings if folded(file) in alike)
+        file_and_entry = next(exact, None) or next(respelled, None)
+        if file_and_entry is None:
             rejects.append((name, RejectReason.IMAGE_MISSING, "no such file"))
             continue
-        file, entry = named
+        file, entry = file_and_entry
         if problem := _problem(entry):
             rejects.append((file, *problem))
         else:
@@ -119,7 +119,11 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
 
 def _rejects(rows: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
     """Rows of `rejects` for (source, reason, evidence) of images, without a line number."""
-    return pl.DataFrame([(source, None, *rest) for source, *rest in rows], frame_schema(Reject), orient="row")
+    return pl.DataFrame(
+        [(source, None, *reason_and_evidence) for source, *reason_and_evidence in rows],
+        frame_schema(Reject),
+        orient="row",
+    )
 
 
 def _problem(entry: os.DirEntry[str]) -> tuple[RejectReason, str] | None:
@@ -138,8 +142,8 @@ def _problem(entry: os.DirEntry[str]) -> tuple[RejectReason, str] | None:
 
 def not_taken_in(files: Iterable[ImageSource], taken_in: pl.DataFrame) -> list[ImageSource]:
     """Files that are new or have changed since they were taken in (table `image_files`)."""
-    known = {row["name"]: (row["size_bytes"], row["modified_ns"]) for row in taken_in.iter_rows(named=True)}
-    return [source for source in files if known.get(source.name) != source.stamp()]
+    stamps = {row["name"]: (row["size_bytes"], row["modified_ns"]) for row in taken_in.iter_rows(named=True)}
+    return [source for source in files if stamps.get(source.name) != source.stamp()]
 
 
 def file_stamp(file: Path) -> tuple[int, int]:
@@ -173,9 +177,11 @@ def _rows_with_images(file: LogFile, columns: str | Sequence[str]) -> Iterator[t
     """(line number, row) of a data file, of a table with these columns alone."""
     if not is_table(file.path):
         return line_rows(file)
-    named = [columns] if isinstance(columns, str) else columns
-    present = columns_of(file)
-    return enumerate(table_rows(file.path, [each for each in named if each in present], image_bytes=True), 1)
+    image_columns = [columns] if isinstance(columns, str) else columns
+    file_columns = columns_of(file)
+    return enumerate(
+        table_rows(file.path, [column for column in image_columns if column in file_columns], image_bytes=True), 1
+    )
 
 
 def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, Mapping[str, Any]]]:
@@ -190,12 +196,14 @@ def _images_of(row: Any, shape: FormatAdapter, place: Place) -> list[tuple[str, 
     return named_images
 
 
-def _source(name: str, image: Mapping[str, Any], file: LogFile, place: Place, held: Set[str]) -> ImageSource | None:
+def _source(
+    name: str, image: Mapping[str, Any], file: LogFile, place: Place, held_images: Set[str]
+) -> ImageSource | None:
     """The picture of a row: its bytes, or the file that it names; None where there is none, or it is held."""
     content, path = picture_bytes(image), path_of(image)
     if content is not None:
         return ImageSource(name + EMBEDDED_SUFFIX, file.path, content, image.get("page"))
-    if path is None or not held.isdisjoint(names_of_file(place, image)):
+    if path is None or not held_images.isdisjoint(names_of_file(place, image)):
         return None
     picture_file = file_below(place, path)
     return None if picture_file is None else ImageSource(name + EMBEDDED_SUFFIX, picture_file, page=image.get("page"))
@@ -220,9 +228,14 @@ def _unread(store: Store) -> Iterator[pl.DataFrame]:
     of_message = pl.format("{} in message {} of line {}", "kind", pl.col("message") + 1, "line")
     beside = pl.format("{} beside the messages of line {}", "kind", "line")
     for part in store.read_parts("sightings", ["source", "line", "unread_parts"]):
-        found = part.explode("unread_parts").drop_nulls("unread_parts").unnest("unread_parts").sort("source", "line")
+        # A row is one part of a message, with the line that it stands on.
+        unread_parts = (
+            part.explode("unread_parts").drop_nulls("unread_parts").unnest("unread_parts").sort("source", "line")
+        )
         evidence = pl.when(pl.col("message").is_null()).then(beside).otherwise(of_message)
-        rejects = found.select("source", line=None, reason=pl.lit(RejectReason.PART_NOT_READ.value), evidence=evidence)
+        rejects = unread_parts.select(
+            "source", line=None, reason=pl.lit(RejectReason.PART_NOT_READ.value), evidence=evidence
+        )
         yield rejects.cast(frame_schema(Reject))
 
 
@@ -230,15 +243,16 @@ def rejects_of_others(store: Store, names: pl.Series) -> pl.DataFrame:
     """Stored rejects of images with other names; not those of invalid names, whose source is a log file."""
     rejects, logs = store.read("rejects"), store.read("log_files", ["source"])["source"]
     name = pl.col("source").str.replace(r"\.[a-z]+$", "")
-    others = ~name.is_in(names.implode()) & ~pl.col("source").is_in(logs.implode())
-    return rejects.filter(pl.col("line").is_null() & others)
+    is_of_others = ~name.is_in(names.implode()) & ~pl.col("source").is_in(logs.implode())
+    return rejects.filter(pl.col("line").is_null() & is_of_others)
 
 
 def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:
     """Rejects of invalid image names in log lines. The name is not quoted, because a user may have chosen it."""
     for part in store.read_parts("sightings", ["source", "line", "name_problems"]):
-        found = part.explode("name_problems").drop_nulls("name_problems").unique().sort(part.columns)
-        for source, line, reason in found.iter_rows():
+        # A row is one kind of problem on one line, however many names of the line have it.
+        name_problems = part.explode("name_problems").drop_nulls("name_problems").unique().sort(part.columns)
+        for source, line, reason in name_problems.iter_rows():
             yield source, reason, f"an image name on line {line}"
 
 
@@ -263,11 +277,11 @@ def preset_files(folder: Path) -> list[PresetFile]:
     index = folder / INDEX
     try:
         entries = orjson.loads(index.read_bytes())
-        listed = [(str(entry["path"]), str(entry["dataset"])) for entry in entries]
+        paths_and_datasets = [(str(entry["path"]), str(entry["dataset"])) for entry in entries]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
         reason = f"{why_unreadable(error)}; expected a JSON list of objects with dataset and path"
         raise BadInput(f"preset index {str(index)!r} cannot be read: {reason}") from None
-    return [PresetFile(path, dataset, _inside(folder, path)) for path, dataset in listed]
+    return [PresetFile(path, dataset, _inside(folder, path)) for path, dataset in paths_and_datasets]
 
 
 def find_presets(logs: Path) -> Path | None:

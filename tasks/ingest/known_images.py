@@ -98,8 +98,8 @@ class KnownHashes:
         """Whether each of m PDQ hashes is close enough to a listed one, bool (m,). PDQ quality is not considered."""
         if not len(self.pdq_distance) or not len(digits):
             return np.zeros(len(digits), bool)
-        apart = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))
-        return np.array([(bits <= self.pdq_distance).any() for bits in apart], bool)
+        distances = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))
+        return np.array([(bits <= self.pdq_distance).any() for bits in distances], bool)
 
 
 def load_known_hashes(files: Iterable[str]) -> KnownHashes:
@@ -116,14 +116,14 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
                 near[value, distance] = None
             else:
                 exact[kind].add(value)
-    listed = sorted(near)
-    basis = repr(["turned", sorted((kind, sorted(values)) for kind, values in exact.items()), listed])
+    pdq_hashes = sorted(near)
+    basis = repr(["turned", sorted((kind, sorted(values)) for kind, values in exact.items()), pdq_hashes])
     return KnownHashes(
         files=paths,
         exact={kind: frozenset(values) for kind, values in exact.items()},
-        pdq=_turned([value for value, _ in listed]),
+        pdq=_turned([value for value, _ in pdq_hashes]),
         pdq_distance=np.array(
-            [[distance] + [min(distance, _TURNED_DISTANCE_MAX)] * (_TURNS - 1) for _, distance in listed], np.uint8
+            [[distance] + [min(distance, _TURNED_DISTANCE_MAX)] * (_TURNS - 1) for _, distance in pdq_hashes], np.uint8
         ).ravel(),
         digest=hashlib.sha256(basis.encode()).hexdigest(),
     )
@@ -146,12 +146,17 @@ def _entry(words: list[str], where: str) -> tuple[str, str, int]:
         raise BadInput(f"{where}: the first word must be one of {', '.join(DIGITS)}, then the hash")
     if not re.fullmatch(f"[0-9a-f]{{{DIGITS[kind]}}}", value):
         raise BadInput(f"{where}: {kind} needs {DIGITS[kind]} hexadecimal digits")
-    rest = words[2:]
-    if not rest:
+    distance_words = words[2:]
+    if not distance_words:
         return kind, value, PDQ_DISTANCE
-    if kind != "pdq" or len(rest) > 1 or not rest[0].isdecimal() or int(rest[0]) > PDQ_DISTANCE_MAX:
+    if (
+        kind != "pdq"
+        or len(distance_words) > 1
+        or not distance_words[0].isdecimal()
+        or int(distance_words[0]) > PDQ_DISTANCE_MAX
+    ):
         raise BadInput(f"{where}: only pdq takes a third word, a distance of 0 to {PDQ_DISTANCE_MAX} bits")
-    return kind, value, int(rest[0])
+    return kind, value, int(distance_words[0])
 
 
 def _words(digits: Sequence[str]) -> HashBits:
@@ -169,43 +174,47 @@ def _turned(digits: Sequence[str]) -> HashBits:
     bits = np.unpackbits(np.frombuffer(bytes.fromhex("".join(digits)), np.uint8)).reshape(-1, 16, 16)
     odd = np.arange(16, dtype=np.uint8) % 2
     masks = [across ^ down for across in (0 * odd, odd) for down in (0 * odd[:, None], odd[:, None])]
-    shown = np.stack([each ^ mask for each in (bits, bits.mT) for mask in masks], axis=1)
-    return np.ascontiguousarray(np.packbits(shown.reshape(-1, 256), axis=1).view(">u8").astype(np.uint64).T)
+    turned_bits = np.stack([coefficients ^ mask for coefficients in (bits, bits.mT) for mask in masks], axis=1)
+    return np.ascontiguousarray(np.packbits(turned_bits.reshape(-1, 256), axis=1).view(">u8").astype(np.uint64).T)
 
 
 def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = QuarantineCause.KNOWN_HASH) -> None:
     """Quarantine images by file name, with every log line that shows them. The next call finishes a killed one."""
     store.write_bytes(_UNFINISHED, b"")
-    known, parts = store.read("quarantine"), store.parts("sightings")
-    images = {quarantine_key(name) for name in names}
-    _, kept, held, rejects = hold(store, [], parts, known, cause, images=images)
-    others = known.filter(pl.col("cause").ne_missing(cause.value))
-    store.replace("quarantine", pl.concat([others, held]))
+    quarantine_rows, parts = store.read("quarantine"), store.parts("sightings")
+    image_keys = {quarantine_key(name) for name in names}
+    _, kept_parts, held_rows, rejects = hold(store, [], parts, quarantine_rows, cause, images=image_keys)
+    of_other_causes = quarantine_rows.filter(pl.col("cause").ne_missing(cause.value))
+    store.replace("quarantine", pl.concat([of_other_causes, held_rows]))
     store.append("rejects", rejects)
-    store.list_parts("sightings", kept)
+    store.list_parts("sightings", kept_parts)
     store.fs.rm_file(store.at(_UNFINISHED))
 
 
 def not_held(store: Store, presets: Sequence[PresetFile]) -> list[PresetFile]:
     """Presets that are not quarantined; only these may be opened."""
-    held = set(store.read("quarantine").filter(kind="image")["key"])
-    return [preset for preset in presets if PRESET + preset.path not in held]
+    held_keys = set(store.read("quarantine").filter(kind="image")["key"])
+    return [preset for preset in presets if PRESET + preset.path not in held_keys]
 
 
 def purge_flagged(store: Store) -> None:
     """Remove every row about images that were flagged after they were taken in, under all their names."""
-    flagged = set(store.read("quarantine").filter(kind="image", cause=QuarantineCause.FLAGGED.value)["key"])
+    flagged_keys = set(store.read("quarantine").filter(kind="image", cause=QuarantineCause.FLAGGED.value)["key"])
     files = store.read("image_files", ["name", "image_id"])
-    named = files.filter(files["name"].map_elements(quarantine_key, return_dtype=pl.String).is_in(sorted(flagged)))
-    if named.is_empty():
+    flagged_files = files.filter(
+        files["name"].map_elements(quarantine_key, return_dtype=pl.String).is_in(sorted(flagged_keys))
+    )
+    if flagged_files.is_empty():
         return
-    ids = set(named["image_id"].drop_nulls())
+    ids = set(flagged_files["image_id"].drop_nulls())
     # copies look like one of these: resized, slightly cropped, turned by quarters or mirrored
-    own = store.read("signals/image_hash", ["content_id", "pdq", "pdq_quality"])
-    own = own.filter(pl.col("content_id").is_in(sorted(ids)), pl.col("pdq_quality") >= PDQ_QUALITY_MIN)
-    hashes = _turned(own["pdq"].unique().sort().to_list())
+    image_hashes = store.read("signals/image_hash", ["content_id", "pdq", "pdq_quality"])
+    image_hashes = image_hashes.filter(
+        pl.col("content_id").is_in(sorted(ids)), pl.col("pdq_quality") >= PDQ_QUALITY_MIN
+    )
+    hashes = _turned(image_hashes["pdq"].unique().sort().to_list())
     ids |= _near_ids(store, KnownHashes((), {}, hashes, np.full(hashes.shape[1], PDQ_DISTANCE, np.uint8), ""))
-    names = {*named["name"], *files.filter(pl.col("image_id").is_in(sorted(ids)))["name"]}
+    names = {*flagged_files["name"], *files.filter(pl.col("image_id").is_in(sorted(ids)))["name"]}
     hold_images(store, names, QuarantineCause.FLAGGED)
     _purge(store, ids, names)
 
@@ -215,10 +224,10 @@ def apply_lists(store: Store, listed: KnownHashes) -> None:
 
     No file is opened: stored digests, image ids and PDQ hashes are compared with the lists.
     """
-    logged = (part["images"].explode().drop_nulls() for part in store.read_parts("sightings", ["images"]))
-    named = {name for names in logged for name in names if listed.holds_name(name)}
-    if named or store.read_bytes(_UNFINISHED) is not None:
-        hold_images(store, named)
+    logged_names = (part["images"].explode().drop_nulls() for part in store.read_parts("sightings", ["images"]))
+    listed_names = {name for names in logged_names for name in names if listed.holds_name(name)}
+    if listed_names or store.read_bytes(_UNFINISHED) is not None:
+        hold_images(store, listed_names)
     if store.read_bytes(_APPLIED) != listed.digest.encode():
         if listed:
             _apply(store, listed)
@@ -239,10 +248,10 @@ def _apply(store: Store, listed: KnownHashes) -> None:
 
 
 def _near_ids(store: Store, listed: KnownHashes) -> set[str]:
-    found: set[str] = set()
+    near_ids: set[str] = set()
     for part in store.read_parts("signals/image_hash", ["content_id", "pdq"]):
-        found |= set(part["content_id"].filter(pl.Series(listed.near(part["pdq"].to_list()), dtype=pl.Boolean)))
-    return found
+        near_ids |= set(part["content_id"].filter(pl.Series(listed.near(part["pdq"].to_list()), dtype=pl.Boolean)))
+    return near_ids
 
 
 def _purge(store: Store, images: set[str], names: set[str]) -> None:
@@ -252,19 +261,21 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
     longer, such as facts about the texts of these conversations, is swept when ingest ends.
     """
     note_unfinished(store)
-    made = store.read("redacted_images", ["image_id", "source_image_id"])
-    images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
-    shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0
-    read = store.read("signals/image_text", ["content_id", "text"]).filter(pl.col("content_id").is_in(sorted(images)))
-    gone = images | {text_id(text) for text in read["text"] if text}
+    redacted_copies = store.read("redacted_images", ["image_id", "source_image_id"])
+    images = images | set(redacted_copies.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
+    has_image = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0
+    image_texts = store.read("signals/image_text", ["content_id", "text"]).filter(
+        pl.col("content_id").is_in(sorted(images))
+    )
+    gone_ids = images | {text_id(text) for text in image_texts["text"] if text}
     for table in ("conversations", "redacted_conversations"):
-        showing = store.read(table, ["conversation_id", "document_id", "image_ids"]).filter(shown)
-        gone |= {*showing["document_id"], *showing["conversation_id"]}
+        conversations = store.read(table, ["conversation_id", "document_id", "image_ids"]).filter(has_image)
+        gone_ids |= {*conversations["document_id"], *conversations["conversation_id"]}
     files = names | {quarantine_key(name) for name in names}
     swept = {"topics"}  # its rows say which topics get another name
     for table in sorted(TABLES.keys() - swept, key=lambda table: _LAST.index(table) if table in _LAST else -1):
         declared = TABLES[table]
-        tests = [names_any(table, column, gone) for column in declared.named(*_NAMED)]
+        tests = [names_any(table, column, gone_ids) for column in declared.named(*_NAMED)]
         tests += [names_any(table, column, files) for column in declared.named(Held.IMAGE_NAME)]
         if tests:
             store.list_parts(table, rows_without(store, table, store.parts(table), pl.any_horizontal(tests)))

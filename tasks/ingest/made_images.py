@@ -28,17 +28,17 @@ def waiting_drawings(store: Store) -> list[Drawing]:
 def sources_of(drawings: Iterable[Drawing]) -> list[ImageSource]:
     """The images that were drawn."""
     return [
-        ImageSource(each.name + EMBEDDED_SUFFIX, None, each.content)
-        for each in drawings
-        if each.state is DrawingState.DRAWN
+        ImageSource(drawing.name + EMBEDDED_SUFFIX, None, drawing.content)
+        for drawing in drawings
+        if drawing.state is DrawingState.DRAWN
     ]
 
 
 def record_drawings(store: Store, drawings: Iterable[Drawing]) -> None:
     """Write what became of each order to `generated_images`; then `drawings` and its bytes are removed."""
     files = store.read("image_files", ["name", "image_id", "problem"]).unique("name", keep="last")
-    found = {name: (image_id, problem) for name, image_id, problem in files.iter_rows()}
-    rows = [_record(each, *found.get(each.name + EMBEDDED_SUFFIX, (None, WITHHELD))) for each in drawings]
+    outcomes = {name: (image_id, problem) for name, image_id, problem in files.iter_rows()}
+    rows = [_record(drawing, *outcomes.get(drawing.name + EMBEDDED_SUFFIX, (None, WITHHELD))) for drawing in drawings]
     store.append("generated_images", frame_of(GeneratedImage, rows))
     store.list_parts("drawings", [])
 
@@ -61,11 +61,11 @@ def _record(drawing: Drawing, image_id: str | None, problem: str | None) -> Gene
 def sight_items(store: Store, tombstones: Tombstones) -> int:
     """Write a sighting for every item that has none and was not taken down. Returns how many."""
     items = [GeneratedItem.model_validate(row) for row in store.read("generated_items").to_dicts()]
-    seen = set(store.read("sightings", ["conv_id"])["conv_id"])
-    gone = tombstones.conversations(pl.Series([each.item_id for each in items], dtype=pl.String))
-    new = [each for each in items if each.item_id not in seen and each.item_id not in gone]
-    store.append("sightings", frame_of(Sighting, map(_sighting, new)))
-    return len(new)
+    sighted_ids = set(store.read("sightings", ["conv_id"])["conv_id"])
+    gone_ids = tombstones.conversations(pl.Series([item.item_id for item in items], dtype=pl.String))
+    new_items = [item for item in items if item.item_id not in sighted_ids and item.item_id not in gone_ids]
+    store.append("sightings", frame_of(Sighting, map(_sighting, new_items)))
+    return len(new_items)
 
 
 def _sighting(item: GeneratedItem) -> Sighting:

@@ -125,7 +125,9 @@ class ImageReader:
     """
 
     def __init__(self, store: Store, listed: KnownHashes, key: bytes, observer: ImageObserver, run: str = "") -> None:
-        self.stored_ids = {each for part in store.read_parts("images", ["image_id"]) for each in part["image_id"]}
+        self.stored_ids = {
+            image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]
+        }
         self._store, self._listed, self._key, self._observer = store, listed, key, observer
         self._taken_down = Tombstones(store, key)
         self._run = run or uuid4().hex
@@ -142,23 +144,29 @@ class ImageReader:
     def read(self, files: Iterable[ImageSource], workers: int, advance: Advance = silent) -> Iterator[ImageShard]:
         """Read files on threads and write the parts of each shard, in order; no thread waits at the end of a shard."""
         batches = self._batches(files, workers, advance)
-        while some := list(islice(batches, FILES_A_SHARD // batch_of(FILES_AT_ONCE))):
-            read = ImageBatch()
-            for batch in some:
-                read.add(batch)
+        while batches_of_shard := list(islice(batches, FILES_A_SHARD // batch_of(FILES_AT_ONCE))):
+            shard_batch = ImageBatch()
+            for batch in batches_of_shard:
+                shard_batch.add(batch)
             tables = {
-                table: pl.DataFrame(rows, frame_schema(TABLES[table].row)) for table, rows in read.signals.items()
+                table: pl.DataFrame(rows, frame_schema(TABLES[table].row))
+                for table, rows in shard_batch.signals.items()
             }
-            tables |= {"images": frame_of(Image, read.images), "image_files": frame_of(ImageFile, read.files)}
+            tables |= {
+                "images": frame_of(Image, shard_batch.images),
+                "image_files": frame_of(ImageFile, shard_batch.files),
+            }
             parts = [(table, self._store.write_part(table, rows)) for table, rows in tables.items() if rows.height]
-            ids = [image.image_id for image in read.images]
-            yield ImageShard(parts, ids, len(read.files), read.known, read.taken_down, read.measured)
+            ids = [image.image_id for image in shard_batch.images]
+            yield ImageShard(
+                parts, ids, len(shard_batch.files), shard_batch.known, shard_batch.taken_down, shard_batch.measured
+            )
 
     def _batches(self, files: Iterable[ImageSource], workers: int, advance: Advance) -> Iterator[ImageBatch]:
         seen_ids = set(self.stored_ids)
 
-        def work(some: Sequence[ImageSource]) -> ImageBatch:
-            return self._read_batch(some, seen_ids)  # reading a set that grows meanwhile is safe
+        def work(sources: Sequence[ImageSource]) -> ImageBatch:
+            return self._read_batch(sources, seen_ids)  # reading a set that grows meanwhile is safe
 
         for batch in map_ordered(work, _cut(files, batch_of(FILES_AT_ONCE)), workers):
             batch.leave_out(seen_ids)  # several threads may have read the same image
@@ -167,20 +175,29 @@ class ImageReader:
             yield batch
 
     def _read_batch(self, files: Sequence[ImageSource], seen_ids: AbstractSet[str]) -> ImageBatch:
-        batch, fresh, measured_ids = ImageBatch(), dict[str, DecodedImage](), set[str]()
+        batch, new_images, measured_ids = ImageBatch(), dict[str, DecodedImage](), set[str]()
         for file in files:
             image = self._open(file, batch)
             if image is not None and image.image_id not in seen_ids and image.image_id not in measured_ids:
-                fresh.setdefault(image.image_id, image)
-            if file is files[-1] or sum(each.width * each.height for each in fresh.values()) >= PIXELS_AT_ONCE:
-                if fresh:
-                    batch.add_signals(*self._observer.measure([*fresh.values()]))
+                new_images.setdefault(image.image_id, image)
+            if (
+                file is files[-1]
+                or sum(decoded.width * decoded.height for decoded in new_images.values()) >= PIXELS_AT_ONCE
+            ):
+                if new_images:
+                    batch.add_signals(*self._observer.measure([*new_images.values()]))
                 batch.images += [
-                    Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height)
-                    for p in fresh.values()
+                    Image(
+                        image_id=new_image.image_id,
+                        bytes=new_image.encoded,
+                        format=new_image.format,
+                        width=new_image.width,
+                        height=new_image.height,
+                    )
+                    for new_image in new_images.values()
                 ]
-                measured_ids |= fresh.keys()
-                fresh.clear()
+                measured_ids |= new_images.keys()
+                new_images.clear()
         return batch
 
     def _open(self, source: ImageSource, batch: ImageBatch) -> DecodedImage | None:
@@ -245,18 +262,18 @@ def take_in_files(
     Returns what came of all of them. An image is kept only in the first shard that has it: shards are read
     independently.
     """
-    total, stored_ids, replaced = ImageShard(), set(reader.stored_ids), set[str]()
+    total, stored_ids, replaced_tables = ImageShard(), set(reader.stored_ids), set[str]()
     with progress("images", count) as advance, listed_in_batches(store) as list_parts:
         if runner is not None and count > FILES_A_SHARD:
             shards = _advancing(runner.map_ordered(reader.read_shard, _cut(files, FILES_A_SHARD)), advance)
         else:
             shards = reader.read(files, workers, advance)
         for shard in shards:
-            list_parts(_new_parts(store, shard, stored_ids, replaced))
-            shard.image_ids = [each for each in shard.image_ids if each not in stored_ids]
+            list_parts(_new_parts(store, shard, stored_ids, replaced_tables))
+            shard.image_ids = [image_id for image_id in shard.image_ids if image_id not in stored_ids]
             stored_ids.update(shard.image_ids)
             total.add(shard)
-    for table in sorted(replaced):
+    for table in sorted(replaced_tables):
         store.purge(table)
     return total
 
@@ -271,20 +288,20 @@ def _new_parts(
     store: Store, shard: ImageShard, stored_ids: AbstractSet[str], replaced: set[str]
 ) -> Iterator[tuple[str, str]]:
     """The parts of a shard without the images that are stored; tables that then have unlisted parts: `replaced`."""
-    again = sorted(stored_ids & set(shard.image_ids))
+    repeated_ids = sorted(stored_ids & set(shard.image_ids))
     for table, part in shard.parts:
-        rows = store.read_part(table, part) if again and table != "image_files" else pl.DataFrame()
-        left = (
-            rows.filter(~pl.col("image_id" if table == "images" else "content_id").is_in(again))
+        rows = store.read_part(table, part) if repeated_ids and table != "image_files" else pl.DataFrame()
+        new_rows = (
+            rows.filter(~pl.col("image_id" if table == "images" else "content_id").is_in(repeated_ids))
             if rows.height
             else rows
         )
-        if left.height == rows.height:
+        if new_rows.height == rows.height:
             yield table, part
             continue
         replaced.add(table)
-        if left.height:
-            yield table, store.write_part(table, left)
+        if new_rows.height:
+            yield table, store.write_part(table, new_rows)
 
 
 def _cut(files: Iterable[ImageSource], size: int) -> Iterator[list[ImageSource]]:
