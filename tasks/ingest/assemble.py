@@ -131,7 +131,7 @@ def assembled(seen: pl.DataFrame) -> Assembled:
     `source` and `line` of a conversation are its last line that is no vote, doubt or share, else the last of those.
     """
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
-    said = ~pl.col("is_vote") & ~pl.col("record_type").is_in([RecordType.SHARE, RecordType.UNSURE_VOTE])
+    is_talk = ~pl.col("is_vote") & ~pl.col("record_type").is_in([RecordType.SHARE, RecordType.UNSURE_VOTE])
     # A reaction that is a row of a dataset may come late and show the conversation only up to its answer: it
     # is no final state where another line shows more.
     is_reaction = pl.col("turn").is_not_null() & (pl.col("record_type") == RecordType.CHAT)
@@ -145,7 +145,7 @@ def assembled(seen: pl.DataFrame) -> Assembled:
         pl.col("tstamp").first().alias("first_tstamp"),
         pl.col("is_vote").any().alias("voted"),
         pl.col("record_type").filter(pl.col("record_type").is_in(_BUTTONS)).alias("feedback"),
-        *(pl.coalesce(pl.col(name).filter(said).last(), pl.col(name).last()) for name in ("source", "line")),
+        *(pl.coalesce(pl.col(name).filter(is_talk).last(), pl.col(name).last()) for name in ("source", "line")),
     )
     conversations = conversations.with_columns(
         pl.col("feedback").list.unique(maintain_order=True),
@@ -153,9 +153,11 @@ def assembled(seen: pl.DataFrame) -> Assembled:
     )
     answers = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
     of_chats = pl.col("part", "row").sort_by("is_vote", descending=True, maintain_order=True).last()
-    told = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)
-    told = told.group_by("conversation_id", maintain_order=True).agg(served=pl.struct("part", "row", "turn"))
-    conversations = conversations.join(told, on="conversation_id", how="left", maintain_order="left")
+    served_answers = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)
+    served_answers = served_answers.group_by("conversation_id", maintain_order=True).agg(
+        served=pl.struct("part", "row", "turn")
+    )
+    conversations = conversations.join(served_answers, on="conversation_id", how="left", maintain_order="left")
     num_turns = conversations.select("conversation_id", turns=(pl.col("num_messages") + 1) // 2)
     of_lines = seen.join(num_turns, on="conversation_id", maintain_order="left").select(*_OF_VOTES, "is_vote")
     votes, opinions = of_lines.filter("is_vote"), of_lines.filter(pl.col("turn").is_not_null())
@@ -173,11 +175,11 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     opening, size = ["conv_id", "opening_id"], pl.col("num_messages")
     seen = seen.with_columns(image=pl.col("images").list.first())
     sized = pl.when(pl.col("image").is_not_null()).then(size)
-    regrown = pl.coalesce(sized.forward_fill().over(opening) >= size, sized.backward_fill().over(opening) <= size)
-    alone = pl.col("image").is_null() & (pl.col("record_type") == RecordType.CHAT) & regrown
-    seen = seen.with_columns(image=pl.when(alone).then(pl.lit("")).otherwise("image"))
-    around = (pl.col("image").forward_fill().over(opening), pl.col("image").backward_fill().over(opening))
-    opening_key = pl.concat_str("opening_id", pl.coalesce(*around, pl.lit("")))
+    is_regrown = pl.coalesce(sized.forward_fill().over(opening) >= size, sized.backward_fill().over(opening) <= size)
+    is_alone = pl.col("image").is_null() & (pl.col("record_type") == RecordType.CHAT) & is_regrown
+    seen = seen.with_columns(image=pl.when(is_alone).then(pl.lit("")).otherwise("image"))
+    neighbour_images = (pl.col("image").forward_fill().over(opening), pl.col("image").backward_fill().over(opening))
+    opening_key = pl.concat_str("opening_id", pl.coalesce(*neighbour_images, pl.lit("")))
     seen = seen.with_columns(opening=opening_key)
     is_other = pl.col("opening") != pl.col("opening").first().over("conv_id")
     suffix = (
@@ -189,9 +191,9 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
 def _write_conversations(store: Store, parts: Sequence[str], frames: Iterator[pl.DataFrame], workers: int) -> None:
     """Write the table of assembled conversations, a part for each frame; `parts` are those of `sightings`."""
     of_names = by_logged_name(store.read("image_files").unique("name", keep="last"))
-    last = (with_images(rows, of_names) for rows in frames)
+    last_sightings = (with_images(rows, of_names) for rows in frames)
     write = partial(_write_part, store.root, parts)
-    store.list_parts("conversations", list(map_ordered(write, last, workers)))
+    store.list_parts("conversations", list(map_ordered(write, last_sightings, workers)))
 
 
 def _write_part(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
@@ -206,22 +208,22 @@ def _write_part(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
 
 def _write_battles(store: Store, parts: Sequence[str], votes: pl.DataFrame) -> None:
     """Write the table of battles; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
-    written = list[str]()
+    new_parts = list[str]()
     for rows in store.batches(_BATTLES, CONVERSATIONS_A_PART, votes=votes):
         battles = _with_column(store, parts, rows, "vote_reason")
         ids = [None if text is None else text_id(text) for text in battles["vote_reason"]]
         battles = battles.with_columns(vote_reason_id=pl.Series(ids, dtype=pl.String))
-        written.append(store.write_part("battles", _as_rows(battles, Battle)))
-    store.list_parts("battles", written)
+        new_parts.append(store.write_part("battles", _as_rows(battles, Battle)))
+    store.list_parts("battles", new_parts)
 
 
 def _write_reactions(store: Store, parts: Sequence[str], opinions: pl.DataFrame, votes: pl.DataFrame) -> None:
     """Write the table of reactions; `parts` are those of `sightings`, and `votes` has both sides of each vote."""
-    written = list[str]()
+    new_parts = list[str]()
     for rows in store.batches(_REACTIONS, CONVERSATIONS_A_PART, opinions=opinions, votes=votes):
         words = _with_column(store, parts, rows.drop("turn"), "opinion").unnest("opinion").remove(_SAYS_NOTHING)
-        written.append(store.write_part("reactions", _as_rows(words, Reaction)))
-    store.list_parts("reactions", written)
+        new_parts.append(store.write_part("reactions", _as_rows(words, Reaction)))
+    store.list_parts("reactions", new_parts)
 
 
 def _with_column(store: Store, parts: Sequence[str], rows: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -241,32 +243,37 @@ def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation] | type[R
 
 def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
     """The messages of each row's sighting; a message is null where the log held null."""
-    found = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
+    text_frames = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
     for (part,), rows in last.select("part", "row").partition_by("part", as_dict=True).items():
         # a row without texts takes them from the next row of its source and conv_id
-        seen = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"]).with_row_index("row")
+        sightings = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"]).with_row_index(
+            "row"
+        )
         holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
-        found.append(rows.with_columns(texts=seen["texts"].gather(seen.select(holder).to_series().gather(rows["row"]))))
-    joined = last.join(pl.concat(found), on=["part", "row"], how="left", maintain_order="left")
-    return joined.select(pl.col("texts").list.head("num_messages")).to_series()
+        text_frames.append(
+            rows.with_columns(texts=sightings["texts"].gather(sightings.select(holder).to_series().gather(rows["row"])))
+        )
+    with_texts = last.join(pl.concat(text_frames), on=["part", "row"], how="left", maintain_order="left")
+    return with_texts.select(pl.col("texts").list.head("num_messages")).to_series()
 
 
 def _with_served(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.DataFrame:
     """`served` with what the log says of each answer, in place of the sightings that have it."""
-    each = last.select("conversation_id", "num_messages", "served").explode("served").drop_nulls("served")
-    each = each.unnest("served").filter(pl.col("turn") < pl.col("num_messages"))
-    if each.is_empty():
+    served_rows = last.select("conversation_id", "num_messages", "served").explode("served").drop_nulls("served")
+    served_rows = served_rows.unnest("served").filter(pl.col("turn") < pl.col("num_messages"))
+    if served_rows.is_empty():
         return last.with_columns(served=None)
-    told = _with_column(store, parts, each, "served").unnest("served").sort("conversation_id", "turn")
-    ids = [None if text is None else text_id(text) for text in told["thinking"]]
-    told = told.with_columns(thinking_id=pl.Series(ids, dtype=pl.String))
-    by_conversation = told.group_by("conversation_id").agg(served=pl.struct(*ServedAnswer.model_fields))
+    answers = _with_column(store, parts, served_rows, "served").unnest("served").sort("conversation_id", "turn")
+    ids = [None if text is None else text_id(text) for text in answers["thinking"]]
+    answers = answers.with_columns(thinking_id=pl.Series(ids, dtype=pl.String))
+    by_conversation = answers.group_by("conversation_id").agg(served=pl.struct(*ServedAnswer.model_fields))
     return last.drop("served").join(by_conversation, on="conversation_id", how="left", maintain_order="left")
 
 
 def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
     """Add the columns computed from `texts` and the images: turns, null_turns, num_turns, prompt_id, document_id."""
     is_user = pl.col("place") % 2 == 0
+    # A row is one message of one conversation, with its number in it: users write the even ones.
     messages = (
         rows.select("conversation_id", "texts")
         .explode("texts")
@@ -285,20 +292,24 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
     )
     rows = rows.join(by_conversation, on="conversation_id", how="left", maintain_order="left")
     rows = rows.with_columns(prompt_id=pl.Series(map(id_of, rows["prompt"]), dtype=pl.String))
-    documents = [combined_id("document", [p, *ids]) for p, ids in rows.select("prompt_id", "image_ids").iter_rows()]
+    documents = [
+        combined_id("document", [prompt_id, *ids])
+        for prompt_id, ids in rows.select("prompt_id", "image_ids").iter_rows()
+    ]
     return rows.with_columns(document_id=pl.Series(documents, dtype=pl.String))
 
 
 def _shown(rows: pl.DataFrame) -> pl.DataFrame:
     """conversation_id, place of a message, and its `images`. An image of a message that is gone stands in the first."""
-    each = rows.select("conversation_id", "image_places", sent=pl.col("texts").list.len())
-    each = each.explode("image_places").drop_nulls("image_places").unnest("image_places")
-    here = pl.col("message") < pl.col("sent")
-    placed = each.select(
-        "conversation_id", "image", place=pl.when(here).then("message").otherwise(0).cast(pl.Int64),
-        character=pl.when(here).then("character").otherwise(0),
+    places = rows.select("conversation_id", "image_places", sent=pl.col("texts").list.len())
+    places = places.explode("image_places").drop_nulls("image_places").unnest("image_places")
+    is_kept_message = pl.col("message") < pl.col("sent")
+    # A row is one image where a message shows it.
+    placed_images = places.select(
+        "conversation_id", "image", place=pl.when(is_kept_message).then("message").otherwise(0).cast(pl.Int64),
+        character=pl.when(is_kept_message).then("character").otherwise(0),
     )  # fmt: skip
-    by_message = placed.group_by("conversation_id", "place", maintain_order=True)
+    by_message = placed_images.group_by("conversation_id", "place", maintain_order=True)
     return by_message.agg(images=pl.struct("image", "character"))
 
 
@@ -320,9 +331,9 @@ def with_images(last: pl.DataFrame, of_names: pl.DataFrame) -> pl.DataFrame:
 
     `image` in `image_places` becomes an index in `image_ids`; places of images that cannot be used are left out.
     """
-    named = last.select("conversation_id", "images").explode("images").drop_nulls("images")
-    read = named.join(of_names, on="images", how="left", maintain_order="left")
-    found = (
+    names = last.select("conversation_id", "images").explode("images").drop_nulls("images")
+    read = names.join(of_names, on="images", how="left", maintain_order="left")
+    images_by_conversation = (
         read.with_columns(
             problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing"))
         )
@@ -331,7 +342,7 @@ def with_images(last: pl.DataFrame, of_names: pl.DataFrame) -> pl.DataFrame:
     )
     empty = pl.lit([], dtype=pl.List(pl.String))
     last = last.drop("image_places").join(_placed(last, read), on="conversation_id", how="left", maintain_order="left")
-    return last.join(found, on="conversation_id", how="left", maintain_order="left").with_columns(
+    return last.join(images_by_conversation, on="conversation_id", how="left", maintain_order="left").with_columns(
         image_ids=pl.col("image_id").fill_null(empty),
         image_problems=pl.concat_list("name_problems", pl.col("problem").fill_null(empty)),
     )
@@ -339,12 +350,13 @@ def with_images(last: pl.DataFrame, of_names: pl.DataFrame) -> pl.DataFrame:
 
 def _placed(last: pl.DataFrame, read: pl.DataFrame) -> pl.DataFrame:
     """conversation_id and `image_places` with indexes in `image_ids`; `read` has the image_id of each logged name."""
-    of = "conversation_id"
-    names = read.with_columns(image=pl.int_range(pl.len()).over(of).cast(pl.Int32))
-    ids = names.drop_nulls("image_id").unique([of, "image_id"], keep="first", maintain_order=True)
-    ids = ids.select(of, "image_id", at=pl.int_range(pl.len()).over(of).cast(pl.Int32))
-    index = names.select(of, "image", "image_id").join(ids, on=[of, "image_id"])
-    each = last.select(of, "image_places").explode("image_places").drop_nulls("image_places").unnest("image_places")
-    known = each.join(index, on=[of, "image"], maintain_order="left")
+    key = "conversation_id"
+    names = read.with_columns(image=pl.int_range(pl.len()).over(key).cast(pl.Int32))
+    ids = names.drop_nulls("image_id").unique([key, "image_id"], keep="first", maintain_order=True)
+    ids = ids.select(key, "image_id", at=pl.int_range(pl.len()).over(key).cast(pl.Int32))
+    index = names.select(key, "image", "image_id").join(ids, on=[key, "image_id"])
+    # A row is one place of an image, with the number of its logged name in the conversation.
+    places = last.select(key, "image_places").explode("image_places").drop_nulls("image_places").unnest("image_places")
+    indexed_places = places.join(index, on=[key, "image"], maintain_order="left")
     place = pl.struct("message", "character", image="at")
-    return known.group_by(of, maintain_order=True).agg(image_places=place)
+    return indexed_places.group_by(key, maintain_order=True).agg(image_places=place)

@@ -105,7 +105,7 @@ def _is_flagged(row: Any) -> bool:
     fields = _items(row)
     if any(key == "winner" or (key == "type" and str(value) in _WITH_WORDS) for key, value in fields):
         row = [(key, value) for key, value in fields if key != "reason" or not isinstance(value, str)]
-    return any(_is_flag(*found) for found in _everything(row))
+    return any(_is_flag(*field) for field in _everything(row))
 
 
 def name_is_flagged(name: str) -> bool:
@@ -122,10 +122,10 @@ def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
     spelled = {name.decode() for name in (*_NAME.findall(plain), *_NAME_IN_ANY_CASE.findall(plain))}
     names = {name.lower() for name in spelled}
     try:
-        found = _everything(_parsed(raw))
+        fields = _everything(_parsed(raw))
     except (ValueError, RecursionError):
         return spelled | {name.decode() for name in _CONV_ID.findall(plain)}, names
-    conv_ids = {value for key, value, _ in found if key == "conv_id" and isinstance(value, str)}
+    conv_ids = {value for key, value, _ in fields if key == "conv_id" and isinstance(value, str)}
     return conv_ids, names - conv_ids
 
 
@@ -146,10 +146,10 @@ def _everything(value: Any) -> Iterator[tuple[str, Any, bool]]:
     """
     waiting: list[tuple[str, Any, bool]] = [("", value, False)]
     while waiting:
-        key, value, written = waiting.pop()
-        yield key, value, written
-        if not (written and isinstance(value, str)):
-            waiting += [(name, each, _are_texts(name, written)) for name, each in _items(value)]
+        key, value, is_written = waiting.pop()
+        yield key, value, is_written
+        if not (is_written and isinstance(value, str)):
+            waiting += [(name, inner, _are_texts(name, is_written)) for name, inner in _items(value)]
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:
@@ -157,7 +157,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, list):
-        return [(str(each[0]), each[1]) if isinstance(each, tuple) else ("", each) for each in value]
+        return [(str(element[0]), element[1]) if isinstance(element, tuple) else ("", element) for element in value]
     if isinstance(value, str) and _may_be_json(value):
         try:
             return [("", _parsed(value.encode("utf-8", "surrogatepass")))]
@@ -194,7 +194,7 @@ def _kind(key: str) -> tuple[bool, bool]:
 def _is_no(value: Any) -> bool:
     """Whether the value of a flag, and all that is inside it, is a plain no. What is not known is none."""
     if isinstance(value, (dict, list)):
-        return all(_is_no(each) for _, each in _items(value))
+        return all(_is_no(inner) for _, inner in _items(value))
     if isinstance(value, str):
         return value.strip().lower() in _NO
     return value is None or value == 0 or value != value  # NaN, as pandas writes null
@@ -203,7 +203,7 @@ def _is_no(value: Any) -> bool:
 def _is_yes(value: Any, inside: bool = False) -> bool:
     """Whether a category is true, or something `inside` it. Fractions are scores; so are numbers in objects."""
     if isinstance(value, (dict, list)):
-        return any(_is_yes(each, inside=True) for _, each in _items(value))
+        return any(_is_yes(nested, inside=True) for _, nested in _items(value))
     if isinstance(value, str):
         word = value.strip().lower()
         return word in _YES or not (inside or word in _NO or _is_number(word))
@@ -243,7 +243,7 @@ def _unescaped(raw: bytes) -> bytes:
         raw = _BACKSLASHES.sub(rb"\\", raw)
         if not _ESCAPE.search(raw):
             return raw
-        raw = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw)
+        raw = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), raw)
     return raw
 
 
@@ -285,14 +285,14 @@ def hold(
     known = known.filter(cause=cause.value)
     keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
     added = (keys["conversation"].union(conversations), keys["image"].union(images))
-    held = quarantined(store, new, *added, cause)
+    quarantine_rows = quarantined(store, new, *added, cause)
     rejects = [frame_of(Reject, [])]
-    if held.height != known.height:  # otherwise earlier runs have removed their lines
-        held = quarantined(store, earlier + new, *added, cause)
-        earlier, withdrawn = withdraw(store, earlier, held, *_REASONS[cause])
+    if quarantine_rows.height != known.height:  # otherwise earlier runs have removed their lines
+        quarantine_rows = quarantined(store, earlier + new, *added, cause)
+        earlier, withdrawn = withdraw(store, earlier, quarantine_rows, *_REASONS[cause])
         rejects.append(withdrawn)
-    new, withdrawn = withdraw(store, new, held, *_REASONS[cause])
-    return earlier, new, held, pl.concat([*rejects, withdrawn])
+    new, withdrawn = withdraw(store, new, quarantine_rows, *_REASONS[cause])
+    return earlier, new, quarantine_rows, pl.concat([*rejects, withdrawn])
 
 
 def quarantined(
@@ -306,25 +306,25 @@ def quarantined(
 
     If one side of a vote is quarantined, so is the other, and then every line of the other, and so on.
     """
-    held, named = set(conversations), set(images)
-    grown = bool(held or named)
+    held_conv_ids, image_names = set(conversations), set(images)
+    grown = bool(held_conv_ids or image_names)
     while grown:
-        found: set[str] = set()
+        touched_conv_ids: set[str] = set()
         for part in parts:
             rows = store.read_part("sightings", part, _KEYS)
-            lines = rows.filter(touches(held, named)).select("source", "line").unique()
-            found.update(rows.join(lines, on=["source", "line"], how="semi")["conv_id"])
-        grown = not found <= held
-        held |= found
-    keys = [("conversation", key) for key in sorted(held)] + [("image", key) for key in sorted(named)]
+            lines = rows.filter(touches(held_conv_ids, image_names)).select("source", "line").unique()
+            touched_conv_ids.update(rows.join(lines, on=["source", "line"], how="semi")["conv_id"])
+        grown = not touched_conv_ids <= held_conv_ids
+        held_conv_ids |= touched_conv_ids
+    keys = [("conversation", key) for key in sorted(held_conv_ids)] + [("image", key) for key in sorted(image_names)]
     return frame_of(Quarantined, [Quarantined(kind=kind, key=key, cause=cause) for kind, key in keys])
 
 
 def touches(conversations: Iterable[str], images: Iterable[str]) -> pl.Expr:
     """Whether a sighting belongs to one of the conversations or shows one of the images."""
-    named = pl.lit(pl.Series(sorted(images), dtype=pl.String).implode())
-    shown = pl.col("images").list.set_intersection(named).list.len() > 0
-    return pl.col("conv_id").is_in(sorted(conversations)) | shown
+    image_names = pl.lit(pl.Series(sorted(images), dtype=pl.String).implode())
+    has_image = pl.col("images").list.set_intersection(image_names).list.len() > 0
+    return pl.col("conv_id").is_in(sorted(conversations)) | has_image
 
 
 def withdraw(
@@ -337,12 +337,13 @@ def withdraw(
     unwanted = touches(keys["conversation"], keys["image"])
     withdrawn: set[tuple[str, int]] = set()
     for part in parts:
+        # A row is one line: all its sightings go, also those of a side that is not quarantined itself.
         withdrawn.update(
             store.read_part("sightings", part, _KEYS).filter(unwanted).select("source", "line").iter_rows()
         )
     rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
-    kept = rows_without(store, "sightings", parts, unwanted) if withdrawn else list(parts)
-    return kept, frame_of(Reject, rejects)
+    kept_parts = rows_without(store, "sightings", parts, unwanted) if withdrawn else list(parts)
+    return kept_parts, frame_of(Reject, rejects)
 
 
 def withdraw_taken_down(
@@ -355,11 +356,11 @@ def withdraw_taken_down(
     touched = taken_down_in(store, list(new), tombstones) if tombstones else set()
     if not touched:
         return parts, frame_of(Reject, [])
-    held = quarantined(store, parts, touched, ())
-    if set(held["key"]) != touched:
+    quarantine_rows = quarantined(store, parts, touched, ())
+    if set(quarantine_rows["key"]) != touched:
         note_unfinished(store)  # signals and images of the other one are removed when ingest ends
-    tombstones.add({TakenDownKind.CONVERSATION: held["key"]}, now)
-    return withdraw(store, parts, held, RejectReason.TAKEN_DOWN, EVIDENCE)
+    tombstones.add({TakenDownKind.CONVERSATION: quarantine_rows["key"]}, now)
+    return withdraw(store, parts, quarantine_rows, RejectReason.TAKEN_DOWN, EVIDENCE)
 
 
 def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
@@ -367,18 +368,18 @@ def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, n
     keys = {quarantine_key(name) for name in names}
     if keys - tombstones.holds(TakenDownKind.IMAGE, keys):
         note_unfinished(store)
-        shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
-        tombstones.add({TakenDownKind.IMAGE: keys, TakenDownKind.CONVERSATION: shown}, now)
+        conv_ids = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
+        tombstones.add({TakenDownKind.IMAGE: keys, TakenDownKind.CONVERSATION: conv_ids}, now)
 
 
 def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) -> set[str]:
     """conv_ids in some parts of `sightings` whose conversation, image or user was taken down."""
-    found: set[str] = set()
+    conv_ids: set[str] = set()
     for part in parts:
         rows = store.read_part("sightings", part, ["conv_id", "images", "user_id"])
         conversations = tombstones.holds(TakenDownKind.CONVERSATION, rows["conv_id"].unique())
         images = tombstones.holds(TakenDownKind.IMAGE, rows["images"].explode().unique())
         users = tombstones.holds(TakenDownKind.USER, rows["user_id"].unique())
-        theirs = pl.col("user_id").is_in(sorted(users)).fill_null(False)
-        found |= set(rows.filter(touches(conversations, images) | theirs)["conv_id"])
-    return found
+        is_of_user = pl.col("user_id").is_in(sorted(users)).fill_null(False)
+        conv_ids |= set(rows.filter(touches(conversations, images) | is_of_user)["conv_id"])
+    return conv_ids

@@ -63,7 +63,7 @@ def _read_database(settings: Settings, store: Store) -> dict[str, int]:
     assert settings.source is not None
     all_days = database_days(settings.source, settings.format)
     days = days_in_window(all_days, settings.since, settings.until)
-    row_count = sum(each.row_count for each in days)
+    row_count = sum(day.row_count for day in days)
     tell(f"the database has {row_count:,} rows of {len(days):,} days; days that changed since they were read are read")
     return read_days(store, days, all_days, settings.workers, settings.accept_shrunk)
 
@@ -85,39 +85,39 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     apply_lists(store, listed)
     beside_logs = None if settings.source is not None else find_presets(_log_folder(settings))
     folder = Path(settings.presets) if settings.presets else beside_logs
-    folders = [each for each in (folder, _starter_folder(settings)) if each]
-    presets = not_held(store, [preset for each in folders for preset in preset_files(each)])
+    folders = [preset_folder for preset_folder in (folder, _starter_folder(settings)) if preset_folder]
+    presets = not_held(store, [preset for preset_folder in folders for preset in preset_files(preset_folder)])
     # image names in the sightings, of all files or of one, as first shown: a release reads those shown together
     source = _items_file(settings)
     of_file = pl.lit(True) if source is None else pl.col("source") == source
     parts = (rows.filter(of_file) for rows in store.read_parts("sightings", ["source", "images"]))
-    named = (rows["images"].explode().drop_nulls().unique(maintain_order=True) for rows in parts)
-    logged = pl.concat([store.empty("sightings")["images"].explode(), *named]).unique(maintain_order=True)
-    found, missing = find_files(_image_folders(settings), logged)
-    new, carried = _new_sources(store, found, presets, missing)
-    held = set(store.read("quarantine").filter(kind="image")["key"])
-    sources = chain(new, embedded_images(_data_files(settings), carried, held))
-    done = _taken_in(settings, store, sources, len(new) + len(carried), listed, observer)
+    name_columns = (rows["images"].explode().drop_nulls().unique(maintain_order=True) for rows in parts)
+    logged_names = pl.concat([store.empty("sightings")["images"].explode(), *name_columns]).unique(maintain_order=True)
+    named_files, missing = find_files(_image_folders(settings), logged_names)
+    new_sources, names_in_rows = _new_sources(store, named_files, presets, missing)
+    held_keys = set(store.read("quarantine").filter(kind="image")["key"])
+    sources = chain(new_sources, embedded_images(_data_files(settings), names_in_rows, held_keys))
+    outcome = _taken_in(settings, store, sources, len(new_sources) + len(names_in_rows), listed, observer)
     taken_in = store.read("image_files").unique("name", keep="last")
-    left = [preset for preset in not_held(store, presets) if f"{PRESET}{preset.path}" not in done.taken_down]
-    _store_presets(store, left, taken_in)
+    kept_presets = [preset for preset in not_held(store, presets) if f"{PRESET}{preset.path}" not in outcome.taken_down]
+    _store_presets(store, kept_presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED_SUFFIX)}
     missing = missing.filter(~(pl.col("source") + EMBEDDED_SUFFIX).is_in(list(carried_names)))
-    missing = pl.concat([missing, rejects_of_others(store, logged)]) if _items_file(settings) else missing
-    store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    counts = {"named": len(logged), **_counts(done), "missing": missing.height}
-    counts |= {"taken_down": len(done.taken_down)} if done.taken_down else {}
-    return report("take_in_images", done.measured, counts)
+    missing = pl.concat([missing, rejects_of_others(store, logged_names)]) if _items_file(settings) else missing
+    store_image_rejects(store, missing, [*carried_names, *(source.name for source in named_files)], taken_in)
+    counts = {"named": len(logged_names), **_counts(outcome), "missing": missing.height}
+    counts |= {"taken_down": len(outcome.taken_down)} if outcome.taken_down else {}
+    return report("take_in_images", outcome.measured, counts)
 
 
 def _new_sources(
-    store: Store, found: Sequence[ImageSource], presets: Sequence[PresetFile], missing: pl.DataFrame
+    store: Store, named_files: Sequence[ImageSource], presets: Sequence[PresetFile], missing: pl.DataFrame
 ) -> tuple[list[ImageSource], set[str]]:
     """(files and presets that were not taken in yet, names of missing files that rows of a dataset may hold)."""
     known_files = store.read("image_files")
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
-    new = not_taken_in([*found, *preset_sources], known_files)
-    return new, set(missing["source"]) - {name.removesuffix(EMBEDDED_SUFFIX) for name in known_files["name"]}
+    new_sources = not_taken_in([*named_files, *preset_sources], known_files)
+    return new_sources, set(missing["source"]) - {name.removesuffix(EMBEDDED_SUFFIX) for name in known_files["name"]}
 
 
 def _items_file(settings: Settings) -> str | None:
@@ -136,12 +136,12 @@ def _taken_in(
     """Take images in; those on a list are quarantined, and new names of those taken down are taken down."""
     key = store_key(store)
     reader = ImageReader(store, listed, key, observer)
-    done = take_in_files(store, sources, count, reader, settings.workers, shard_runner(settings))
-    if done.known:
-        hold_images(store, done.known)
-    if done.taken_down:
-        keep_names_out(store, done.taken_down, Tombstones(store, key), datetime.now(UTC))
-    return done
+    outcome = take_in_files(store, sources, count, reader, settings.workers, shard_runner(settings))
+    if outcome.known:
+        hold_images(store, outcome.known)
+    if outcome.taken_down:
+        keep_names_out(store, outcome.taken_down, Tombstones(store, key), datetime.now(UTC))
+    return outcome
 
 
 def _counts(done: ImageShard) -> dict[str, int]:
@@ -156,17 +156,17 @@ def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport
     known_files = set(store.read("image_files", ["name"])["name"])
     sources = [source for source in sources_of(drawings) if source.name not in known_files]
     listed = load_known_hashes(settings.known_hashes)
-    done = _taken_in(settings, store, sources, len(sources), listed, observer)
+    outcome = _taken_in(settings, store, sources, len(sources), listed, observer)
     record_drawings(store, drawings)
-    return report("take_in_drawings", done.measured, _counts(done))
+    return report("take_in_drawings", outcome.measured, _counts(outcome))
 
 
 @step
 def take_in_items(settings: Settings) -> StageReport:
     """Items of benchmarks made on demand become conversations of one question, without an answer."""
     store = Store.open(settings.store)
-    new = sight_items(store, Tombstones(store, store_key(store)))
-    return StageReport(stage="take_in_items", counts={"new": new, **assemble_store(store, settings.workers)})
+    new_count = sight_items(store, Tombstones(store, store_key(store)))
+    return StageReport(stage="take_in_items", counts={"new": new_count, **assemble_store(store, settings.workers)})
 
 
 @step
@@ -206,9 +206,12 @@ def _store_presets(store: Store, presets: Sequence[PresetFile], taken_in: pl.Dat
     image_ids = dict(taken_in.select("name", "image_id").iter_rows())
     rows = [
         Preset(
-            path=p.path, dataset=p.dataset, logged_name=logged_name(p.file), image_id=image_ids.get(f"{PRESET}{p.path}")
+            path=preset.path,
+            dataset=preset.dataset,
+            logged_name=logged_name(preset.file),
+            image_id=image_ids.get(f"{PRESET}{preset.path}"),
         )
-        for p in presets
+        for preset in presets
     ]
     if rows:
         store.replace("presets", frame_of(Preset, rows))

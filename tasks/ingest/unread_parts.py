@@ -62,26 +62,26 @@ def with_unread(row: SourceRow, states: Sequence[SourceRow], seen: list[Seen], o
     if len(states) == 1 and not _may_lack_part(row, states[0], other_columns):
         return seen
     row_parts = list(parts_in({name: value for name, value in row.items() if name not in other_columns}))
-    message_columns = {each.column for each in row_parts if each.message is not None}
+    message_columns = {row_part.column for row_part in row_parts if row_part.message is not None}
     # A battle's row has a column of messages for each side, or one that both sides share. Where columns do not tell the
     # sides apart, each sighting is compared with the texts and pictures of all states together.
     has_columns_of_sides = len(seen) > 1 and all(_BATTLE_SIDE.fullmatch(column) for column in message_columns)
     sightings = []
     for number, (side, sighting) in enumerate(zip("ab", seen, strict=False)):
         if has_columns_of_sides:
-            own_parts = [each for each in row_parts if _side_of(each.column) in (side, None)]
-            own_numbers = [number]
+            side_parts = [row_part for row_part in row_parts if _side_of(row_part.column) in (side, None)]
+            state_numbers = [number]
         else:
-            own_parts = row_parts
-            own_numbers = list(range(len(seen)))
+            side_parts = row_parts
+            state_numbers = list(range(len(seen)))
         texts_read: list[str] = []
         pictures_read = 0
-        for own_number in own_numbers:
-            texts_read += _texts(states[own_number])
+        for state_number in state_numbers:
+            texts_read += _texts(states[state_number])
             # `image_places` has the pictures with a usable name, `name_problems` the others, which have rejects.
-            pictures_read += len(seen[own_number].image_places) + len(seen[own_number].name_problems)
-        lost = [*_lost_texts(own_parts, texts_read), *_lost_others(own_parts, pictures_read)]
-        unread_parts = [{"kind": each.part.kind, "message": each.message} for each in lost]
+            pictures_read += len(seen[state_number].image_places) + len(seen[state_number].name_problems)
+        lost_parts = [*_lost_texts(side_parts, texts_read), *_lost_others(side_parts, pictures_read)]
+        unread_parts = [{"kind": row_part.part.kind, "message": row_part.message} for row_part in lost_parts]
         sightings.append(sighting._replace(unread_parts=unread_parts) if unread_parts else sighting)
     return sightings
 
@@ -197,25 +197,25 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
     always lost. A lost text makes the row have one text more than were read, and so does each joined one: at most that
     surplus is lost.
     """
-    texts = [each for each in parts if each.part.kind in (TEXT, THINKING_PART)]
-    surplus = len(texts) - len(texts_read)
+    text_parts = [text_part for text_part in parts if text_part.part.kind in (TEXT, THINKING_PART)]
+    surplus = len(text_parts) - len(texts_read)
     if surplus <= 0:
         return []
     all_read = "\0".join(texts_read)
     position = 0
-    lost: list[RowPart] = []
-    for each in texts:
+    lost_parts: list[RowPart] = []
+    for text_part in text_parts:
         # A text part without words is looked for as two nulls, which are nowhere.
-        text = each.part.text or "\0\0"
+        text = text_part.part.text or "\0\0"
         start = all_read.find(text, position)
         # An adapter that keeps the order needs no second search.
-        if start < 0 and len(lost) < _SEARCHES_FROM_START_MAX:
+        if start < 0 and len(lost_parts) < _SEARCHES_FROM_START_MAX:
             start = all_read.find(text)
         if start < 0:
-            lost.append(each)
+            lost_parts.append(text_part)
         else:
             position = max(position, start + len(text))
-    return lost[:surplus]
+    return lost_parts[:surplus]
 
 
 def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
@@ -225,16 +225,18 @@ def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:
     placeholder marks where in the messages the value belongs. Only parts of pictures have a picture.
     """
     parts_by_kind: dict[str, list[RowPart]] = {}
-    for each in parts:
-        if each.part.kind not in (TEXT, THINKING_PART):
-            parts_by_kind.setdefault(each.part.kind, []).append(each)
-    lost: list[RowPart] = []
+    for row_part in parts:
+        if row_part.part.kind not in (TEXT, THINKING_PART):
+            parts_by_kind.setdefault(row_part.part.kind, []).append(row_part)
+    lost_parts: list[RowPart] = []
     for kind, parts_of_kind in parts_by_kind.items():
-        with_picture = [each for each in parts_of_kind if each.part.picture is not None]
-        beside_messages = [each for each in parts_of_kind if each.message is None]
-        placeholders = [each for each in parts_of_kind if each.message is not None and each.part.picture is None]
+        with_picture = [row_part for row_part in parts_of_kind if row_part.part.picture is not None]
+        beside_messages = [row_part for row_part in parts_of_kind if row_part.message is None]
+        placeholders = [
+            row_part for row_part in parts_of_kind if row_part.message is not None and row_part.part.picture is None
+        ]
         # Placeholders and values beside the messages are counted once: as many as there are of the more frequent.
         counted = [*with_picture, *max(placeholders, beside_messages, key=len)]
         read_count = pictures_read if kind == PICTURE else 0
-        lost += counted[read_count:]
-    return lost
+        lost_parts += counted[read_count:]
+    return lost_parts
