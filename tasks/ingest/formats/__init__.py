@@ -20,8 +20,8 @@ ARENA_LOGS = "arena-logs"
 FORMAT_ENTRY_POINTS = "arena_curation.formats"
 _FILES = "JSON (lines, array), Parquet, Arrow"
 BUILT_IN: dict[str, FormatAdapter] = {
-    each.name: each
-    for each in (
+    shape.name: shape
+    for shape in (
         *PUBLISHED_FORMATS,
         *TEXT_ARENAS,
         *FRONT_ENDS,
@@ -100,12 +100,12 @@ def _installed() -> dict[str, EntryPoint]:
 def _loaded(point: EntryPoint) -> FormatAdapter:
     package = point.dist.name if point.dist else point.value
     try:
-        found = point.load()
-        if not isinstance(found, FormatAdapter):
-            raise TypeError(f"{point.value} is a {type(found).__name__}, not a FormatAdapter")
+        shape = point.load()
+        if not isinstance(shape, FormatAdapter):
+            raise TypeError(f"{point.value} is a {type(shape).__name__}, not a FormatAdapter")
     except Exception as error:  # code of another package may raise anything
         raise BadInput(
             f"format {point.name!r} of package {package!r} cannot be loaded ({type(error).__name__}: {error}); "
             "repair or remove the package"
         ) from None
-    return found._replace(name=point.name)
+    return shape._replace(name=point.name)

@@ -158,7 +158,7 @@ class _MessagePictures(NamedTuple):
 
 
 def _message_pictures(conversation: Any) -> _MessagePictures:
-    own = list[SourceRow]()
+    pictures_of_parts = list[SourceRow]()
     placeholders = 0
     for message in messages_of(conversation):
         if is_plain(message) or role_of(message) not in READ_ROLES:
@@ -169,8 +169,8 @@ def _message_pictures(conversation: Any) -> _MessagePictures:
             if part.picture is None:
                 placeholders += 1
             else:
-                own.append(part.picture)
-    return _MessagePictures(own, placeholders)
+                pictures_of_parts.append(part.picture)
+    return _MessagePictures(pictures_of_parts, placeholders)
 
 
 def _pictures_of_columns(row: SourceRow, placeholders: int) -> list[SourceRow]:
@@ -204,10 +204,10 @@ def without_vote(
 ) -> Record:
     """A record of a row with both conversations and no vote, which is a `share`; as `battle` else."""
     id_a, id_b = _ids_of_sides(_id(row.get(id_column), place))
-    left, right = _conversations(row, place, images, "conversation_a", "conversation_b")
+    left_turns, right_turns = _conversations(row, place, images, "conversation_a", "conversation_b")
     states = [
-        {"conv_id": id_a, "model_name": row["model_a"], "messages": left},
-        {"conv_id": id_b, "model_name": row["model_b"], "messages": right},
+        {"conv_id": id_a, "model_name": row["model_a"], "messages": left_turns},
+        {"conv_id": id_b, "model_name": row["model_b"], "messages": right_turns},
     ]
     # Servers log the names that the voter saw, and empty ones for an anonymous battle.
     visible_models = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
@@ -233,13 +233,13 @@ def _conversations(
     if images is not None:
         return [messages(row[column], place, images) for column in columns]
     in_messages = [_message_pictures(row[column]) for column in columns]
-    shared = _pictures_of_columns(row, max(each.placeholders for each in in_messages))
-    shared_names = _names(place, shared)
+    shared_pictures = _pictures_of_columns(row, max(message_pictures.placeholders for message_pictures in in_messages))
+    shared_names = _names(place, shared_pictures)
     conversations = []
-    number = len(shared)
-    for column, (own, _) in zip(columns, in_messages, strict=True):
-        own_names = _names(place, own, first=number)
-        number += len(own)
+    number = len(shared_pictures)
+    for column, (own_pictures, _) in zip(columns, in_messages, strict=True):
+        own_names = _names(place, own_pictures, first=number)
+        number += len(own_pictures)
         conversations.append(turns_of(row[column], shared_names, own_names))
     return conversations
 

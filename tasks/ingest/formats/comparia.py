@@ -83,17 +83,17 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
     Without a chosen model, and where both are not said to be equal, nobody voted: a record of both talks alone.
     """
     _require_published(row, "conversation_pair_id")
-    chosen = row["chosen_model_name"]
+    chosen_model = row["chosen_model_name"]
     models = (row["model_a_name"], row["model_b_name"])
     is_equal = _is_true(row["both_equal"])
-    if chosen is None and not is_equal:
+    if chosen_model is None and not is_equal:
         return _pair_row(row, place)
-    if chosen is None:
+    if chosen_model is None:
         winner = "tie"
     elif is_equal:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "both are equal, and one is chosen")
-    elif chosen in models and models[0] != models[1]:
-        winner = "model_a" if chosen == models[0] else "model_b"
+    elif chosen_model in models and models[0] != models[1]:
+        winner = "model_a" if chosen_model == models[0] else "model_b"
     else:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "the chosen model is not one of the two, or is both")
     record = battle({**_as_pair(row), "winner": winner}, place, (), id_column="conversation_pair_id")
@@ -102,7 +102,9 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
     for side in "ab":
         reasons = [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(f"conv_{name}_{side}"))]
         comment = row.get(f"conv_comments_{side}")
-        answered_turns = sum(role_of(each) == ASSISTANT for each in messages_of(_talk(row[f"conversation_{side}"])))
+        answered_turns = sum(
+            role_of(message) == ASSISTANT for message in messages_of(_talk(row[f"conversation_{side}"]))
+        )
         opinions.append({"turn": answered_turns, "reasons": reasons, "comment": comment})
     return {**record, "ip": _person(row), "opinions": opinions}
 

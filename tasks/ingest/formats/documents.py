@@ -19,13 +19,13 @@ from tasks.ingest.log_line import Place
 
 def with_documents(row: SourceRow, place: Place) -> SourceRow:
     """The row with the PDFs that its messages name by a path; the row itself, as most are, without one."""
-    changed = {}
+    changed_columns = {}
     for column, value in row.items():
         if type(value) is list:
             messages = [_message(element, place) for element in value]
             if any(new is not old for new, old in zip(messages, value, strict=True)):
-                changed[column] = messages
-    return {**row, **changed} if changed else row
+                changed_columns[column] = messages
+    return {**row, **changed_columns} if changed_columns else row
 
 
 def _message(message: Any, place: Place) -> Any:
@@ -36,14 +36,14 @@ def _message(message: Any, place: Place) -> Any:
         return message if inner is message[0] else [inner]
     if not isinstance(message, Mapping):
         return message
-    changed = {}
+    changed_fields = {}
     for key in CONTENT_KEYS:
         content = message.get(key)
         if isinstance(content, list | Mapping):
             items = [_item(item, place) for item in as_list(content)]
             if any(isinstance(item, DocumentFile) for item in items):
-                changed[key] = items
-    return {**message, **changed} if changed else message
+                changed_fields[key] = items
+    return {**message, **changed_fields} if changed_fields else message
 
 
 def _item(item: Any, place: Place) -> Any:

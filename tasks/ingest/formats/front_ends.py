@@ -44,10 +44,10 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
     exported = row.get("chat") or row
     history = exported.get("history") or {}
     tree = history.get("messages") or {}
-    listed = {str(number): message for number, message in enumerate(exported.get("messages") or ())}
+    listed_messages = {str(number): message for number, message in enumerate(exported.get("messages") or ())}
     nodes = []
     key_before = None
-    for key, message in (tree or listed).items():
+    for key, message in (tree or listed_messages).items():
         # In a list, each message follows the one before it.
         parent = message.get("parentId") if tree else key_before
         message_read = _open_webui_message(message)
@@ -191,13 +191,13 @@ def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]
 
 def _joined_answers(messages: Sequence[SourceRow]) -> list[SourceRow]:
     """The messages; answers that follow each other are one."""
-    joined: list[SourceRow] = []
+    joined_messages: list[SourceRow] = []
     for message in messages:
-        if joined and message["role"] == joined[-1]["role"] == ASSISTANT:
-            joined[-1] = {"role": ASSISTANT, "content": [*joined[-1]["content"], *message["content"]]}
+        if joined_messages and message["role"] == joined_messages[-1]["role"] == ASSISTANT:
+            joined_messages[-1] = {"role": ASSISTANT, "content": [*joined_messages[-1]["content"], *message["content"]]}
         else:
-            joined.append(message)
-    return joined
+            joined_messages.append(message)
+    return joined_messages
 
 
 CHATGPT = FormatAdapter(

@@ -87,15 +87,15 @@ class _Tree:
 
     def _continued(self, answer_id: str, model: str) -> Iterator[str]:
         """Ids of the messages after an answer, a question and its answer at a time."""
-        seen = {answer_id}
+        answer_ids = {answer_id}
         while True:
             questions = self._children(answer_id)
             answers = self._children(questions[0]) if len(questions) == 1 else []
-            if len(answers) != 1 or answers[0] in seen or _model_of(self.messages[answers[0]]) != model:
+            if len(answers) != 1 or answers[0] in answer_ids or _model_of(self.messages[answers[0]]) != model:
                 return
             yield from (questions[0], answers[0])
             answer_id = answers[0]
-            seen.add(answer_id)
+            answer_ids.add(answer_id)
 
 
 def _model_of(message: SourceRow) -> str:
@@ -137,8 +137,8 @@ def _rated(row: SourceRow) -> _Rated:
     """
     if row["type"] != "rating":
         raise LineRejected(RejectReason.UNKNOWN_TYPE, "a feedback that is no rating")
-    data = row["data"]
-    rating = None if data.get("rating") is None else float(data["rating"])
+    feedback = row["data"]
+    rating = None if feedback.get("rating") is None else float(feedback["rating"])
     if rating is not None and rating not in _RATINGS:
         raise LineRejected(RejectReason.BAD_REACTION, "a rating that is neither 1 nor -1")
     liked = None if rating is None else _RATINGS[int(rating)]
@@ -147,48 +147,48 @@ def _rated(row: SourceRow) -> _Rated:
     if answer_id not in tree.messages:
         raise LineRejected(RejectReason.BAD_REACTION, "the snapshot lacks the rated answer")
     talk = tree.talk(answer_id)
-    if data.get("model_id") not in (None, talk.model):
+    if feedback.get("model_id") not in (None, talk.model):
         raise LineRejected(RejectReason.MODEL_MISMATCH, "model_id is not the model of the rated answer")
-    tags = data.get("tags") or row["meta"].get("tags")
+    tags = feedback.get("tags") or row["meta"].get("tags")
     opinion = {
         "turn": talk.turn,
         "liked": liked,
-        "reasons": _reasons(data.get("reason"), liked),
-        "comment": data.get("comment"),
+        "reasons": _reasons(feedback.get("reason"), liked),
+        "comment": feedback.get("comment"),
         "categories": tags,
     }
     stamped = {**row, "tstamp": row.get("updated_at") or row.get("created_at")}
-    other_id = None if liked is None else _beside(tree, answer_id, talk.model, data.get("sibling_model_ids") or [])
+    other_id = None if liked is None else _beside(tree, answer_id, talk.model, feedback.get("sibling_model_ids") or [])
     if other_id is None:
         as_chat = {"model": talk.model, "conversation": talk.messages, "conversation_id": talk.key}
         return _Rated({**stamped, **as_chat}, [opinion])
-    other = tree.talk(other_id)
-    other_opinion = {"turn": other.turn, "categories": tags}
+    other_talk = tree.talk(other_id)
+    other_opinion = {"turn": other_talk.turn, "categories": tags}
     # The answer that the page shows first is the left side.
     is_left = tree.siblings(answer_id).index(answer_id) < tree.siblings(answer_id).index(other_id)
-    left, right = (talk, other) if is_left else (other, talk)
-    both = {
-        "question_id": left.key,
-        "model_a": left.model,
-        "model_b": right.model,
-        "conversation_a": left.messages,
-        "conversation_b": right.messages,
+    left_talk, right_talk = (talk, other_talk) if is_left else (other_talk, talk)
+    battle_columns = {
+        "question_id": left_talk.key,
+        "model_a": left_talk.model,
+        "model_b": right_talk.model,
+        "conversation_a": left_talk.messages,
+        "conversation_b": right_talk.messages,
         "winner": "model_a" if liked == is_left else "model_b",
         "anony": row["meta"].get("arena") is True,
-        "key_b": right.key,
+        "key_b": right_talk.key,
     }
     opinions = [opinion, other_opinion] if is_left else [other_opinion, opinion]
-    return _Rated({**stamped, **both}, opinions)
+    return _Rated({**stamped, **battle_columns}, opinions)
 
 
 def _beside(tree: _Tree, answer_id: str, model: str, sibling_models: Sequence[str]) -> str | None:
     """The first answer of another model that the rated one was compared with; None where there was none."""
-    others = [name for name in sibling_models if name != model]
+    other_models = [name for name in sibling_models if name != model]
     for sibling_id in tree.siblings(answer_id):
         message = tree.messages[sibling_id]
-        if sibling_id != answer_id and _model_of(message) in others and message["content"]:
+        if sibling_id != answer_id and _model_of(message) in other_models and message["content"]:
             return sibling_id
-    if others:
+    if other_models:
         raise LineRejected(RejectReason.BAD_REACTION, "the snapshot lacks the answers that it was compared with")
     return None
 

@@ -203,11 +203,13 @@ def _items_with_type(item: SourceRow) -> list[SourceRow]:
         second_types = _PICTURE_TYPES
     elif name in _PICTURE_TYPES:
         second_types = _TEXT_TYPES
-    second: list[SourceRow] = [{"type": key, key: item[key]} for key in second_types if not is_empty(item.get(key))]
+    second_items: list[SourceRow] = [
+        {"type": key, key: item[key]} for key in second_types if not is_empty(item.get(key))
+    ]
     has_words = any(not is_empty(item.get(key)) for key in _TEXT_KEYS)
     if name in (*_TEXT_TYPES, *_THOUGHT_TYPES) and not has_words:
-        return second
-    return [item, *second]
+        return second_items
+    return [item, *second_items]
 
 
 def _kind_of(item: Any) -> str:

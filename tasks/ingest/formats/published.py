@@ -168,17 +168,17 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
 
     That is the first choice (OpenAI), or the response itself, which is a message (Anthropic).
     """
-    asked = list(messages_of(row[column]))
+    request_messages = list(messages_of(row[column]))
     response = row.get("response")
     if not isinstance(response, Mapping):
         response = {}
     choices = row.get("choices") or response.get("choices")
-    answered = choices[0].get("message") if isinstance(choices, list) and choices else None
-    if answered is None and response.get("role") is not None and column == "messages":
-        answered = {name: response[name] for name in ("role", "content") if name in response}
-    if answered is None or (asked and role_of(asked[-1]) == ASSISTANT):
-        return asked
-    return [*asked, answered]
+    answer = choices[0].get("message") if isinstance(choices, list) and choices else None
+    if answer is None and response.get("role") is not None and column == "messages":
+        answer = {name: response[name] for name in ("role", "content") if name in response}
+    if answer is None or (request_messages and role_of(request_messages[-1]) == ASSISTANT):
+        return request_messages
+    return [*request_messages, answer]
 
 
 OPENAI_MESSAGES, SHAREGPT = _of_messages("messages"), _of_messages("conversations")
@@ -198,13 +198,18 @@ PROBLEMS = (
 
 def _item(row: SourceRow, place: Place) -> Record:
     if row["problem"]:
-        known = row["problem"] in PROBLEMS
-        raise LineRejected(RejectReason.BAD_ITEM, row["problem"] if known else "another problem of its file")
-    shown = pictures(row)
-    if row["captions"] and len(row["captions"]) != len(shown):
+        is_known_problem = row["problem"] in PROBLEMS
+        raise LineRejected(RejectReason.BAD_ITEM, row["problem"] if is_known_problem else "another problem of its file")
+    item_pictures = pictures(row)
+    if row["captions"] and len(row["captions"]) != len(item_pictures):
         raise LineRejected(RejectReason.BAD_ITEM, PROBLEMS[3])
-    said = [{"role": "user", "content": row["instruction"]}]
-    return chat({"model": AUTHOR, "item_id": row["item_id"], "conversation": said}, place, shown, id_column="item_id")
+    messages = [{"role": "user", "content": row["instruction"]}]
+    return chat(
+        {"model": AUTHOR, "item_id": row["item_id"], "conversation": messages},
+        place,
+        item_pictures,
+        id_column="item_id",
+    )
 
 
 BENCH_ITEMS = FormatAdapter(

@@ -170,15 +170,20 @@ WILDCHAT = FormatAdapter(
 def _search_arena(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote; of a row without a winner, which nobody voted on, two chats."""
     sides = {side: _of_side(row, place, side) for side in "ab"}
-    same = {"judge": row.get("judge"), "timestamp": row.get("timestamp")}
+    shared_columns = {"judge": row.get("judge"), "timestamp": row.get("timestamp")}
     if row["winner"] is None:
         return [
-            {"conversation_id": conversation_id, "model": row[f"model_{side}"], "conversation": messages, **same}
+            {
+                "conversation_id": conversation_id,
+                "model": row[f"model_{side}"],
+                "conversation": messages,
+                **shared_columns,
+            }
             for side, (conversation_id, messages) in sides.items()
         ]
     conversations = {f"conversation_{side}": messages for side, (_, messages) in sides.items()}
     identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": sides["a"][0], **identity, **conversations, **same}]
+    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns}]
 
 
 def _of_side(row: SourceRow, place: Place, side: str) -> tuple[str, Sequence[SourceRow]]:

@@ -63,8 +63,8 @@ def branches(nodes: Sequence[TreeMessage], shown: str | None) -> list[Branch]:
     if len({node.key for path in paths for node in path}) != len(nodes):
         raise LineRejected(RejectReason.BAD_MESSAGES, "parents of messages go in a circle")
     through_shown = [number for number, path in enumerate(paths) if any(node.key == shown for node in path)]
-    first = through_shown[-1] if through_shown else len(paths) - 1
-    ordered = [*paths[first:][:1], *paths[:first], *paths[first + 1 :]]
+    shown_number = through_shown[-1] if through_shown else len(paths) - 1
+    ordered = [*paths[shown_number:][:1], *paths[:shown_number], *paths[shown_number + 1 :]]
     return [branch for branch in map(_branch, ordered) if branch.messages]
 
 

@@ -207,13 +207,13 @@ def _with_unplaced(turns: Sequence[_Turn], contents: Sequence[Any], unplaced: Se
     marks = [(turn.text or "").count(MARK) for turn in turns]
     if sum(marks) == len(unplaced) and not any(turn.image_names for turn in turns):
         names = iter(unplaced)
-        with_marked = []
+        marked_contents = []
         for turn, content, count in zip(turns, contents, marks, strict=True):
             # Without characters, the reader of the log finds the marks.
-            marked = [turn.text, list(islice(names, count))]
-            with_marked.append(marked if count else content)
-        return with_marked
-    first = turns[0]
-    image_names = [*unplaced, *first.image_names]
-    characters = [*(0 for _ in unplaced), *first.characters]
-    return [[first.text, image_names, characters], *contents[1:]]
+            text_and_names = [turn.text, list(islice(names, count))]
+            marked_contents.append(text_and_names if count else content)
+        return marked_contents
+    first_turn = turns[0]
+    image_names = [*unplaced, *first_turn.image_names]
+    characters = [*(0 for _ in unplaced), *first_turn.characters]
+    return [[first_turn.text, image_names, characters], *contents[1:]]
