@@ -23,8 +23,8 @@ def _read_card(release: Path, *kept: str) -> tuple[dict[str, Any], dict[str, str
         raise BadInput(f"{str(release)!r}: its {CARD} is no card; `curate verify` says what is wrong with it") from None
     head, *sections = text.split("\n## ")
     notice = "".join(f"{line}\n" for line in head.splitlines() if line.startswith("> "))
-    chosen = [f"## {section.strip()}\n" for section in sections if section.startswith(kept)]
-    return about, {"notice": notice and f"{notice}\n", "sections": "\n".join(chosen)}
+    kept_sections = [f"## {section.strip()}\n" for section in sections if section.startswith(kept)]
+    return about, {"notice": notice and f"{notice}\n", "sections": "\n".join(kept_sections)}
 
 
 def write_sft_card(
@@ -82,9 +82,9 @@ def write_compat_cards(
     """
     about, parts = _read_card(release, "What was removed", "Known limits", "Licence", "Removal")
     parts |= {"version": version, "left_out": ", ".join(f"{config} {rows:,}" for config, rows in left_out.items())}
-    own = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
+    default_config = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
     for config in ("", *rows):
-        configs = data_files(rows) if not config else own if rows[config] else []
+        configs = data_files(rows) if not config else default_config if rows[config] else []
         front = front_matter(about | {"configs": configs})
         card = render_card(_HERE / "vision_arena_card.md", **parts, front_matter=front)
         (folder / config / CARD).write_text(card, encoding="utf-8")

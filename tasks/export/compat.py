@@ -42,16 +42,16 @@ PUBLISHED_FEATURES: dict[str, Features] = {
 def published_row(config: str, row: ReleasedRow) -> dict[str, Any]:
     """A released row with the published columns."""
     images = [{"bytes": image["bytes"], "path": f"{Path(image['path']).stem}.png"} for image in row["images"]]
-    same = {name: row[name] for name in PUBLISHED_FEATURES[config] if name in row} | {"images": images}
+    same_columns = {name: row[name] for name in PUBLISHED_FEATURES[config] if name in row} | {"images": images}
     if config == "chat":
         messages = [[message] for message in row["conversation"]]
-        return same | {"conversation": messages, "user_id": user_number(row["user_id"])}
+        return same_columns | {"conversation": messages, "user_id": user_number(row["user_id"])}
     if config == "bench":
-        return same | {"turns": [[message] for message in row["turns"]]}
-    known = row["conv_metadata"]
-    sides = _side("a", row["conversation_a"], known) | _side("b", row["conversation_b"], known)
-    metadata = sides | {"sum_user_tokens": known["context_tokens"]}
-    return same | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
+        return same_columns | {"turns": [[message] for message in row["turns"]]}
+    conv_metadata = row["conv_metadata"]
+    sides = _side("a", row["conversation_a"], conv_metadata) | _side("b", row["conversation_b"], conv_metadata)
+    metadata = sides | {"sum_user_tokens": conv_metadata["context_tokens"]}
+    return same_columns | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
 
 
 def user_number(user_id: str | None) -> int | None:
@@ -70,15 +70,18 @@ def judge_name(judge: str | None) -> str | None:
     return f"arena_user_{letters}"
 
 
-def _side(side: str, messages: Sequence[ReleasedRow], known: ReleasedRow) -> dict[str, Any]:
+def _side(side: str, messages: Sequence[ReleasedRow], conv_metadata: ReleasedRow) -> dict[str, Any]:
     counts = [markdown(message["content"]) for message in messages if message["role"] == "assistant"]
-    totals = {name: sum(getattr(each, name) for each in counts) for name in type(markdown("")).model_fields}
+    totals = {
+        name: sum(getattr(message_counts, name) for message_counts in counts)
+        for name in type(markdown("")).model_fields
+    }
     return {
         f"bold_count_{side}": {"**": totals["bold_stars"], "__": totals["bold_underscores"]},
-        f"context_{side}_tokens": known["context_tokens"],
+        f"context_{side}_tokens": conv_metadata["context_tokens"],
         f"header_count_{side}": {level: totals[level] for level in _LEVELS},
         f"list_count_{side}": {"ordered": totals["ordered"], "unordered": totals["unordered"]},
-        f"sum_assistant_{side}_tokens": known[side]["assistant_tokens"],
+        f"sum_assistant_{side}_tokens": conv_metadata[side]["assistant_tokens"],
     }
 
 
@@ -109,9 +112,11 @@ def _config(release: Path, folder: Path, config: str) -> int:
         with parquet_writer(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
                 rows_there = (row for row in group.iter_rows(named=True) if row["images"])  # as in the published one
-                shown = [published_row(config, row) for row in rows_there if config != "battle" or not row["is_preset"]]
-                file.write(pa.Table.from_pylist(shown, schema))
-                rows += len(shown)
+                published_rows = [
+                    published_row(config, row) for row in rows_there if config != "battle" or not row["is_preset"]
+                ]
+                file.write(pa.Table.from_pylist(published_rows, schema))
+                rows += len(published_rows)
     return rows
 
 

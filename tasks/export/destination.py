@@ -49,19 +49,19 @@ def put_folder(folder: Path, fs: Any, place: str) -> None:
     """Copy all files of a local folder to `place` of a file system; card and training data are copied last."""
     for path in sorted(folder.rglob("*"), key=lambda path: path.name in _LAST):
         if path.is_file():
-            written = f"{place}/{path.relative_to(folder).as_posix()}"
+            target = f"{place}/{path.relative_to(folder).as_posix()}"
             if isinstance(fs, LocalFileSystem):  # elsewhere it would create a bucket when the name is misspelt
-                fs.makedirs(written.rpartition("/")[0], exist_ok=True)
-            fs.put_file(str(path), written)
+                fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            fs.put_file(str(path), target)
 
 
 def _opened(out: str) -> tuple[Any, str]:
     try:
         fs, place = fsspec.core.url_to_fs(out.rstrip("/"))
-        taken = fs.exists(place)
+        is_taken = fs.exists(place)
     except Exception as error:  # every object store has its own errors
         raise _unwritable(out, error) from None
-    if taken:
+    if is_taken:
         raise BadInput(f"{out!r} exists already; give a folder that does not")
     return fs, str(place)
 
@@ -79,8 +79,8 @@ def record_export(store: Store | None, out: str, kind: ExportKind, version: str,
     Raises StoreUnwell when the record cannot be written.
     """
     is_backup, remote, local = kind is ExportKind.BACKUP, is_remote(out), Path(out)
-    taken = not remote and (local.is_file() or (local.is_dir() and any(local.iterdir())))
-    if store is None or (taken and not is_backup):  # every export refuses a folder that holds something
+    is_taken = not remote and (local.is_file() or (local.is_dir() and any(local.iterdir())))
+    if store is None or (is_taken and not is_backup):  # every export refuses a folder that holds something
         return
     place, machine = (out.rstrip("/"), "") if remote else (str(Path(out).resolve()), socket.gethostname())
     row = Exported(place=place, machine=machine, kind=kind, version=version, part=part, exported_at=now)
@@ -100,20 +100,20 @@ def exports(store: Store) -> Iterator[Exported]:
     Raises StoreUnwell for a record that cannot be read.
     """
     store.fs.invalidate_cache()
-    found = []
+    records = []
     for path in store.fs.find(store.at(_FOLDER)):
         relative = path.removeprefix(f"{store.path}/")
         content = store.read_bytes(relative) if path.endswith(".json") else None
         if content is None:  # the temporary file of a killed writer
             continue
         try:
-            found.append(Exported.model_validate_json(content))
+            records.append(Exported.model_validate_json(content))
         except ValidationError:
             raise StoreUnwell(
                 f"store {store.root!r} is damaged: {relative!r} cannot be read, which says where an export is; put a "
                 "copy of it in its place, or remove the file if that export is deleted"
             ) from None
-    yield from sorted(found, key=lambda row: (row.machine, row.place))
+    yield from sorted(records, key=lambda row: (row.machine, row.place))
 
 
 def record_name(place: str, machine: str) -> str:

@@ -68,10 +68,10 @@ def trl_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExamp
 
 def trl_kto_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """Both answers, each with a label; both are bad where the voter said so."""
-    shared = _prompt(preference, paths) | preference.about
+    shared_columns = _prompt(preference, paths) | preference.about
     return [
-        shared | {"completion": _answer(preference.chosen), "label": not preference.both_bad},
-        shared | {"completion": _answer(preference.rejected), "label": False},
+        shared_columns | {"completion": _answer(preference.chosen), "label": not preference.both_bad},
+        shared_columns | {"completion": _answer(preference.rejected), "label": False},
     ]
 
 
@@ -87,13 +87,13 @@ def llama_factory_rows(preference: Preference, paths: Sequence[str]) -> list[Tra
         name: {"from": "gpt", "value": without_marks(text)}
         for name, text in (("chosen", preference.chosen), ("rejected", preference.rejected))
     }
-    said = {"conversations": example["conversations"], "images": example["image"]}
-    return [said | answers | preference.about]
+    history = {"conversations": example["conversations"], "images": example["image"]}
+    return [history | answers | preference.about]
 
 
 def openai_rows(preference: Preference, paths: Sequence[str]) -> list[TrainingExample]:
     """The pair, without what is known of it: OpenAI takes no further keys."""
-    messages = [{"role": each["role"], "content": each["content"]} for each in preference.history]
+    messages = [{"role": message["role"], "content": message["content"]} for message in preference.history]
     return [
         {
             "input": {"messages": messages},
@@ -119,8 +119,8 @@ class WrittenStyle(NamedTuple):
 _IMAGES = pa.field("images", pa.list_(_TEXT))
 
 
-def _columns(**own: pa.DataType) -> pa.Schema:
-    return pa.schema([*(pa.field(name, kind) for name, kind in own.items()), _IMAGES, *VOTE_FACTS])
+def _columns(**style_columns: pa.DataType) -> pa.Schema:
+    return pa.schema([*(pa.field(name, kind) for name, kind in style_columns.items()), _IMAGES, *VOTE_FACTS])
 
 
 _OF_PAIRS, _OF_LABELS = ("prompt", "chosen", "rejected"), ("prompt", "completion")

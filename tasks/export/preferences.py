@@ -101,34 +101,34 @@ def export_preferences(
     check_shards(release, manifest)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
-    written, votes = STYLES[style], _with_splits(_votes(release, STYLES[style], selection), selection)
-    taken = votes.filter(pl.col("split") != "")
-    if taken.is_empty():
+    written_style, votes = STYLES[style], _with_splits(_votes(release, STYLES[style], selection), selection)
+    taken_votes = votes.filter(pl.col("split") != "")
+    if taken_votes.is_empty():
         raise BadInput(f"{str(release)!r}: none of its {votes.height:,} votes is a preference ({_in_words(votes)})")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     (staging / IMAGES_FOLDER).mkdir(parents=True)
-    has_images = bool(taken["has_images"].any())
-    rows = _write(release, staging, written, votes["split"], has_images)
+    has_images = bool(taken_votes["has_images"].any())
+    rows = _write(release, staging, written_style, votes["split"], has_images)
     if style is PreferenceStyle.LLAMA_FACTORY:
         info = preference_dataset_info([*rows], has_images)
         (staging / DATASET_INFO).write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-    done = ExportedPreferences(
+    exported = ExportedPreferences(
         rows,
         sum(1 for _ in (staging / IMAGES_FOLDER).iterdir()),
         left_out_counts(votes),
-        _baselines(taken, selection.seed),
+        _baselines(taken_votes, selection.seed),
     )
     counts = {
         "votes": votes.height,
-        "preferences": taken.height,
-        **done._asdict(),
-        "baselines": done.baselines._asdict(),
+        "preferences": taken_votes.height,
+        **exported._asdict(),
+        "baselines": exported.baselines._asdict(),
     }
     (staging / COUNTS).write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
-    write_preferences_card(release, staging, manifest.version, selection, style, done, has_images)
+    write_preferences_card(release, staging, manifest.version, selection, style, exported, has_images)
     staging.rename(out)
-    return done
+    return exported
 
 
 def left_out_counts(votes: pl.DataFrame) -> dict[str, int]:
@@ -207,8 +207,8 @@ def _hash(*parts: str) -> int:
 
 def _prompt_hash(row: _Row) -> int:
     """Hash of the first question with its images, without case and spaces: later turns belong to it."""
-    first = row["conversation_a"][0]["content"] if row["conversation_a"] else ""
-    return _hash("prompt", " ".join(first.casefold().split()), *(image["path"] for image in row["images"]))
+    first_question = row["conversation_a"][0]["content"] if row["conversation_a"] else ""
+    return _hash("prompt", " ".join(first_question.casefold().split()), *(image["path"] for image in row["images"]))
 
 
 def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, selection: PreferenceSelection) -> str:
@@ -221,16 +221,16 @@ def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, selection: Pref
         return LeftOut.BOTH_BAD
     if row["in_bench"]:
         return LeftOut.BENCHMARK
-    left, right = (_answered(row[f"conversation_{side}"]) for side in "ab")
-    if left is None or right is None:
+    left_answer, right_answer = (_answered(row[f"conversation_{side}"]) for side in "ab")
+    if left_answer is None or right_answer is None:
         return LeftOut.NO_ANSWER
-    if left.history != right.history:
+    if left_answer.history != right_answer.history:
         return LeftOut.HISTORIES
-    if left.has_image or right.has_image:
+    if left_answer.has_image or right_answer.has_image:
         return LeftOut.IMAGE_IN_ANSWER
-    if " ".join(left.text.split()) == " ".join(right.text.split()):
+    if " ".join(left_answer.text.split()) == " ".join(right_answer.text.split()):
         return LeftOut.EQUAL
-    if row["categories"]["refusal"] or any(DecliningWords().refuses([left.text, right.text])):
+    if row["categories"]["refusal"] or any(DecliningWords().refuses([left_answer.text, right_answer.text])):
         return LeftOut.REFUSAL
     if selection.category is not None and not row["categories"].get(selection.category):
         return LeftOut.OTHER_CATEGORY
@@ -268,25 +268,26 @@ def _with_splits(votes: pl.DataFrame, selection: PreferenceSelection) -> pl.Data
     Where both sides have votes on a prompt, those on the side with fewer of them are left out.
     """
     trains = votes.filter(reason="")
-    limit, held_out, drawn = selection.held_out * trains.height, 0, list[int]()
+    limit, held_out, drawn_voters = selection.held_out * trains.height, 0, list[int]()
     counts = trains.group_by("voter").len("votes").iter_rows()
     for voter, of_voter in sorted(counts, key=lambda row: _hash("split", str(selection.seed), str(row[0]))):
         if held_out + of_voter <= limit:
-            drawn.append(voter)
+            drawn_voters.append(voter)
             held_out += of_voter
-    is_test = pl.col("voter").is_in(pl.Series(drawn, dtype=pl.UInt64).implode())
+    is_test = pl.col("voter").is_in(pl.Series(drawn_voters, dtype=pl.UInt64).implode())
     # A row is a vote that trains, with the votes on its prompt on either side.
     sided = trains.with_columns(is_test=is_test).with_columns(
         of_test=pl.col("is_test").sum().over("prompt"), of_all=pl.len().over("prompt")
     )  # fmt: skip
     prompt_in_test = pl.col("of_test") * 2 > pl.col("of_all")
+    # A row is a vote that trains, and the file it goes to; "" where its prompt has more votes on the other side.
     splits = sided.select(
         "place", split=pl.when(pl.col("is_test") != prompt_in_test).then(pl.lit(""))
         .when("is_test").then(pl.lit(TEST)).otherwise(pl.lit(TRAIN)),
     )  # fmt: skip
-    joined = votes.join(splits, on="place", how="left", maintain_order="left")
+    split_votes = votes.join(splits, on="place", how="left", maintain_order="left")
     on_other = pl.col("split") == ""
-    return joined.with_columns(
+    return split_votes.with_columns(
         reason=pl.when(on_other).then(pl.lit(LeftOut.OTHER_SPLIT.value)).otherwise("reason"),
         split=pl.col("split").fill_null(""),
     )

@@ -42,10 +42,10 @@ _MARKS = re.compile(
 def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `messages` of typed parts, and `images`: a path for each image part, in order."""
     messages = []
-    for turn, shown in _shown(row, len(paths)):
+    for turn, image_places in _shown(row, len(paths)):
         parts = [
             {"type": "image", "text": None} if isinstance(part, int) else {"type": "text", "text": part}
-            for part in _parts(turn["content"], shown)
+            for part in _parts(turn["content"], image_places)
         ]
         messages.append({"role": turn["role"], "content": parts or [{"type": "text", "text": ""}]})
     return {"id": row["conversation_id"], "messages": messages, "images": _in_order(row, paths), **_about(row)}
@@ -58,9 +58,11 @@ def as_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def llava_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
     """An example with `conversations` and `image`: a path for each mark, in order."""
-    who, turns = {"user": "human", "assistant": "gpt"}, _shown(row, len(paths))
-    said = [{"from": who[turn["role"]], "value": marked(turn["content"], shown)} for turn, shown in turns]
-    return {"id": row["conversation_id"], "image": _in_order(row, paths), "conversations": said, **_about(row)}
+    speakers, turns = {"user": "human", "assistant": "gpt"}, _shown(row, len(paths))
+    messages = [
+        {"from": speakers[turn["role"]], "value": marked(turn["content"], image_places)} for turn, image_places in turns
+    ]
+    return {"id": row["conversation_id"], "image": _in_order(row, paths), "conversations": messages, **_about(row)}
 
 
 def sharegpt_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
@@ -74,22 +76,26 @@ def as_trainers_read(example: TrainingExample) -> TrainingExample:
     if "image" not in example:
         return example
     paths = example["image"]
-    rest = {name: value for name, value in example.items() if name != "image"}
-    return rest if not paths else {"id": rest.pop("id"), "image": paths[0] if len(paths) == 1 else paths, **rest}
+    other_columns = {name: value for name, value in example.items() if name != "image"}
+    return (
+        other_columns
+        if not paths
+        else {"id": other_columns.pop("id"), "image": paths[0] if len(paths) == 1 else paths, **other_columns}
+    )
 
 
 def marked(text: str, shown: Sequence[Mapping[str, int]]) -> str:
     """The text with a mark for every image, on a line of its own at the beginning of a line and behind the text."""
-    parts, said = list(_parts(text, shown)), ""
+    parts, marked_text = list(_parts(text, shown)), ""
     last_words = max((place for place, part in enumerate(parts) if isinstance(part, str)), default=-1)
     for place, part in enumerate(parts):
         if isinstance(part, str):
-            said += without_marks(part)
-        elif not said or said.endswith("\n"):
-            said += f"{MARK}\n"
+            marked_text += without_marks(part)
+        elif not marked_text or marked_text.endswith("\n"):
+            marked_text += f"{MARK}\n"
         else:
-            said += f"\n{MARK}" if place > last_words else MARK
-    return said if last_words == len(parts) - 1 else said.removesuffix("\n")
+            marked_text += f"\n{MARK}" if place > last_words else MARK
+    return marked_text if last_words == len(parts) - 1 else marked_text.removesuffix("\n")
 
 
 def without_marks(text: str) -> str:
@@ -97,29 +103,35 @@ def without_marks(text: str) -> str:
     return _MARKS.sub(r"< \1 >", text)
 
 
-def _parts(text: str, shown: Sequence[Mapping[str, int]]) -> Iterator[str | int]:
+def _parts(text: str, image_places: Sequence[Mapping[str, int]]) -> Iterator[str | int]:
     """Pieces of text, and the indexes of the images between them."""
     start = 0
-    for each in shown:
-        if piece := text[start : each["character"]]:
+    for image_place in image_places:
+        if piece := text[start : image_place["character"]]:
             yield piece
-        yield each["image"]
-        start = max(start, each["character"])
+        yield image_place["image"]
+        start = max(start, image_place["character"])
     if piece := text[start:]:
         yield piece
 
 
-def _shown(row: Mapping[str, Any], images: int) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, int]]]]:
+def _shown(row: Mapping[str, Any], image_count: int) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, int]]]]:
     """Every turn and its images; an image that no turn shows stands before the first text."""
-    placed = {each["image"] for turn in row["conversation"] for each in turn["images"]}
-    first = [{"image": image, "character": 0} for image in range(images) if image not in placed]
-    for place, turn in enumerate(row["conversation"]):
-        yield turn, [*([] if place else first), *(each for each in turn["images"] if each["image"] < images)]
+    placed_images = {image_place["image"] for turn in row["conversation"] for image_place in turn["images"]}
+    unplaced = [{"image": image, "character": 0} for image in range(image_count) if image not in placed_images]
+    for turn_number, turn in enumerate(row["conversation"]):
+        yield (
+            turn,
+            [
+                *([] if turn_number else unplaced),
+                *(image_place for image_place in turn["images"] if image_place["image"] < image_count),
+            ],
+        )
 
 
 def _in_order(row: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     """The path of every image of every turn, in order; one that is shown again is listed again."""
-    return [paths[each["image"]] for _, shown in _shown(row, len(paths)) for each in shown]
+    return [paths[image_place["image"]] for _, image_places in _shown(row, len(paths)) for image_place in image_places]
 
 
 def _about(row: Mapping[str, Any]) -> TrainingExample:
@@ -143,35 +155,37 @@ def top_models(release: Path, models: pl.Series, count: int) -> list[str]:
     board = release / "leaderboard" / "overall.parquet"
     rated = pl.concat(read_parquet_groups(board)) if board.is_file() else frame_of(Rating, [])
     overall = rated.filter(pl.col("slice") == "overall")  # the file has a row a model for each exclusion as well
-    known = overall.filter(pl.col("model").is_in(models.implode()))
-    if known.is_empty():
+    candidates = overall.filter(pl.col("model").is_in(models.implode()))
+    if candidates.is_empty():
         raise BadInput(f"{str(release)!r}: no model of the overall leaderboard has a conversation to export")
-    best = known.sort("rank", "battles", "model", descending=[False, True, False], nulls_last=True)
+    best = candidates.sort("rank", "battles", "model", descending=[False, True, False], nulls_last=True)
     return best["model"].head(count).to_list()
 
 
 def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     """conversation_id, model and topic of all rows of `chat` that may be taken, of any model. Keeps no texts."""
-    last, found = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
-    taken = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
+    last_message, fit_groups = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
+    is_taken = (last_message.field("role") == "assistant") & (last_message.field("content").str.strip_chars() != "")
     if selection.category is not None:
-        taken &= pl.col("categories").struct.field(known_category(release, "chat", selection.category)).fill_null(False)
+        is_taken &= (
+            pl.col("categories").struct.field(known_category(release, "chat", selection.category)).fill_null(False)
+        )
     if not selection.test_sets:
-        taken &= ~_OF_TEST_SET
+        is_taken &= ~_OF_TEST_SET
     if not selection.all_answers:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
-        taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
+        is_taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
     for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
-            found.append(compact(group.filter(taken).select(*_COLUMNS, "language")))
-    if not found:
+            fit_groups.append(compact(group.filter(is_taken).select(*_COLUMNS, "language")))
+    if not fit_groups:
         raise BadInput(f"{str(release)!r} has no conversation: its chat has no rows, so there is nothing to train on")
-    chat = pl.concat(found)
+    chat = pl.concat(fit_groups)
     if selection.language is None:
         return chat.drop("language")
-    names, known = {selection.language, english_name(selection.language)}, sorted(set(chat["language"]))
-    if names.isdisjoint(known):
-        raise BadInput(f"--language {known_values(selection.language, known)}")
+    names, languages = {selection.language, english_name(selection.language)}, sorted(set(chat["language"]))
+    if names.isdisjoint(languages):
+        raise BadInput(f"--language {known_values(selection.language, languages)}")
     return chat.filter(pl.col("language").is_in(names)).drop("language")
 
 
@@ -211,22 +225,22 @@ def select(release: Path, selection: SftSelection) -> list[str]:
     """conversation_ids to export, in order: those that end with an answer, as the selection says."""
     fit = _fit(release, selection)
     rows = fit.filter(pl.col("model").is_in(top_models(release, fit["model"].unique(), selection.models)))
-    drawn = sorted(  # at random, but a conversation's place depends only on the seed and the conversation
+    shuffled_rows = sorted(  # at random, but a conversation's place depends only on the seed and the conversation
         rows.iter_rows(), key=lambda row: blake2b(f"{selection.seed} {row[0]}".encode(), digest_size=16).digest()
     )
-    chosen: list[str] = []
+    chosen_ids: list[str] = []
     of_model: Counter[str] = Counter()
     of_topic: Counter[str | None] = Counter()
-    for conversation_id, model, topic in drawn:
-        if len(chosen) == selection.conversations:
+    for conversation_id, model, topic in shuffled_rows:
+        if len(chosen_ids) == selection.conversations:
             break
-        taken = ((of_model[model], selection.per_model), (of_topic[topic], selection.per_topic))
-        if any(most is not None and count >= most for count, most in taken):
+        counts_and_limits = ((of_model[model], selection.per_model), (of_topic[topic], selection.per_topic))
+        if any(most is not None and count >= most for count, most in counts_and_limits):
             continue
-        chosen.append(conversation_id)
+        chosen_ids.append(conversation_id)
         of_model[model] += 1
         of_topic[topic] += 1
-    return chosen
+    return chosen_ids
 
 
 _SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
@@ -254,19 +268,21 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     check_shards(release, manifest)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
-    chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
-    if not chosen:
+    place_by_id = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
+    if not place_by_id:
         hint = "; published test sets are left out (--set test_sets=yes takes them)" if _of_test_sets(release) else ""
         raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer{hint}")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     (staging / IMAGES_FOLDER).mkdir(parents=True)
-    found: dict[int, TrainingExample] = {}
-    with progress("examples", len(chosen)) as advance:
-        for row in _rows(release, chosen):
-            found[chosen[row["conversation_id"]]] = STYLE_EXAMPLES[style](row, keep_images(row["images"], staging))
+    examples_by_place: dict[int, TrainingExample] = {}
+    with progress("examples", len(place_by_id)) as advance:
+        for row in _rows(release, place_by_id):
+            examples_by_place[place_by_id[row["conversation_id"]]] = STYLE_EXAMPLES[style](
+                row, keep_images(row["images"], staging)
+            )
             advance()
-    examples = [found[place] for place in sorted(found)]
+    examples = [examples_by_place[place] for place in sorted(examples_by_place)]
     # TRL takes rows with a column of images for a model of images alone, and datasets reads one kind of content a file.
     is_of_texts = style is SftStyle.MESSAGES and not any(example["images"] for example in examples)
     if is_of_texts:
@@ -275,11 +291,11 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     if style is SftStyle.SHAREGPT:
         (staging / DATASET_INFO).write_text(json.dumps(dataset_info(form), indent=2) + "\n", encoding="utf-8")
     images = sum(1 for _ in (staging / IMAGES_FOLDER).iterdir())
-    models = Counter(example["model"] for example in found.values())
+    models = Counter(example["model"] for example in examples_by_place.values())
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images, is_of_texts)
     staging.rename(out)
     left_out = 0 if selection.test_sets else _of_test_sets(release)
-    return {"examples": len(found), "images": images, "of_test_sets": left_out}
+    return {"examples": len(examples_by_place), "images": images, "of_test_sets": left_out}
 
 
 def _of_test_sets(release: Path) -> int:
@@ -315,7 +331,7 @@ def _write(examples: list[TrainingExample], features: Features, target: Path) ->
     if target.suffix == ".parquet":
         target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(features))))
         return
-    lines = (json.dumps(as_trainers_read(each), ensure_ascii=False) for each in examples)
+    lines = (json.dumps(as_trainers_read(example), ensure_ascii=False) for example in examples)
     opening, between, closing = ("[\n", ",\n", "\n]\n") if target.suffix == ".json" else ("", "\n", "\n")
     with target.open("w", encoding="utf-8") as stream:
         for number, line in enumerate(lines):
