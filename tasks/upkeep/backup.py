@@ -64,31 +64,32 @@ def back_up(store: Store, folder: Store, now: datetime) -> Backup:
     record_export(store, folder.root, ExportKind.BACKUP, "", False, now)
     if isinstance(folder.fs, LocalFileSystem):
         Path(folder.path).mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = before.files if before else {}
-    there = {path.removeprefix(f"{folder.path}/") for path in folder.fs.find(folder.path)}
-    kept, gone = {name: file for name, file in known.items() if file.place in there}, ""
+    earlier_files = before.files if before else {}
+    paths_there = {path.removeprefix(f"{folder.path}/") for path in folder.fs.find(folder.path)}
+    kept_files, lost_path = {name: file for name, file in earlier_files.items() if file.place in paths_there}, ""
     while True:
         try:
-            files = dict(_files(store, folder, kept))
+            files = dict(_files(store, folder, kept_files))
             break
         except _Moved as moved:
-            if gone == str(moved):
+            if lost_path == str(moved):
                 raise StoreUnwell(
-                    f"store {store.root!r} is damaged: {gone!r} is lost; an earlier backup stays as it was. `curate "
-                    "doctor --store` says what to do"
+                    f"store {store.root!r} is damaged: {lost_path!r} is lost; an earlier backup stays as it was. "
+                    "`curate doctor --store` says what to do"
                 ) from None
-            gone = str(moved)
+            lost_path = str(moved)
     backup = Backup(store_id=own_id, made_at=now, files=files)
     folder.write_bytes(BACKUP_LIST, backup.model_dump_json(indent=1).encode())
-    for place in there - {BACKUP_LIST} - {file.place for file in files.values()}:  # also what was taken down since
+    # Also what was taken down since.
+    for place in paths_there - {BACKUP_LIST} - {file.place for file in files.values()}:
         folder.fs.rm_file(folder.at(place))
     return backup
 
 
 def left_out(store: Store) -> list[str]:
     """Names in the store's folder that are no part of a store, such as logs; no backup has them."""
-    found = {path.rstrip("/").rpartition("/")[2] for path in store.fs.ls(store.path, detail=False)}
-    return sorted(found - {*_SMALL, "tables", "releases"} - _MADE_AGAIN)
+    names = {path.rstrip("/").rpartition("/")[2] for path in store.fs.ls(store.path, detail=False)}
+    return sorted(names - {*_SMALL, "tables", "releases"} - _MADE_AGAIN)
 
 
 class BackedUp(Store):
@@ -96,19 +97,19 @@ class BackedUp(Store):
 
     def __init__(self, folder: Store) -> None:
         """Raises BadInput when the folder holds no backup."""
-        if (found := _earlier(folder)) is None:
+        if (backup := _earlier(folder)) is None:
             raise BadInput(f"{folder.root!r} holds no backup; `curate backup DIR` makes one")
         super().__init__(folder.root)
-        self.backup = found
+        self.backup = backup
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file. Raises StoreUnwell when it is not as it was written."""
-        if (known := self.backup.files.get(relative)) is None:
+        if (file := self.backup.files.get(relative)) is None:
             return None
-        content = super().read_bytes(known.place)
-        if content is None or hashlib.sha256(content).hexdigest() != known.sha256:
+        content = super().read_bytes(file.place)
+        if content is None or hashlib.sha256(content).hexdigest() != file.sha256:
             raise StoreUnwell(
-                f"the backup {self.root!r} is damaged: {known.place!r}, which was {relative!r} of the store, is not as "
+                f"the backup {self.root!r} is damaged: {file.place!r}, which was {relative!r} of the store, is not as "
                 "it was written; what was restored so far is no whole store. Take another backup"
             )
         return content
@@ -120,13 +121,15 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
     `since` is the store as it last was, whose later tombstones, verdicts of people and records go to the new one, too.
     What they take down is left to be finished, and until then nothing is released.
     """
-    left = stored.read_bytes(UNFINISHED)
-    begun = json.loads(left or b"{}")
-    later = json.loads(since.read("takedowns").write_json()) if since else []
-    rows = {row["key"]: row for row in [*json.loads(begun.get("tombstones", "[]")), *later]}
-    store.write_bytes(UNFINISHED, json.dumps(begun | {"tombstones": json.dumps([*rows.values()])}).encode())
-    first = sorted(stored.backup.files.keys() - {UNFINISHED}, key=lambda name: (name.endswith("parts.json"), name))
-    names = sorted(first, key=lambda name: not name.startswith("tables/takedowns/"))
+    unfinished_takedown = stored.read_bytes(UNFINISHED)
+    begun_takedown = json.loads(unfinished_takedown or b"{}")
+    later_tombstones = json.loads(since.read("takedowns").write_json()) if since else []
+    rows = {row["key"]: row for row in [*json.loads(begun_takedown.get("tombstones", "[]")), *later_tombstones]}
+    store.write_bytes(UNFINISHED, json.dumps(begun_takedown | {"tombstones": json.dumps([*rows.values()])}).encode())
+    ordered_names = sorted(
+        stored.backup.files.keys() - {UNFINISHED}, key=lambda name: (name.endswith("parts.json"), name)
+    )
+    names = sorted(ordered_names, key=lambda name: not name.startswith("tables/takedowns/"))
     with progress("files restored", len(names)) as advance:
         for name in names:
             (write_secret if name.startswith(KEYS_FOLDER) else Store.write_bytes)(
@@ -138,14 +141,15 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
             store.write_bytes(name, content)
     if since is not None and since.parts("reviews") != store.parts("reviews"):
         add_reviews(store, since.read("reviews").pipe(_known_to, store))
-    if left is None and (since is None or since.parts("takedowns") == store.parts("takedowns")):
+    if unfinished_takedown is None and (since is None or since.parts("takedowns") == store.parts("takedowns")):
         store.fs.rm_file(store.at(UNFINISHED))
 
 
 def _known_to(reviews: pl.DataFrame, store: Store) -> list[Review]:
-    there = store.read("conversations", ["conversation_id"])
+    known_conversations = store.read("conversations", ["conversation_id"])
     return [
-        Review.model_validate(row) for row in reviews.join(there, "conversation_id", how="semi").iter_rows(named=True)
+        Review.model_validate(row)
+        for row in reviews.join(known_conversations, "conversation_id", how="semi").iter_rows(named=True)
     ]
 
 
@@ -159,8 +163,8 @@ def _earlier(folder: Store) -> Backup | None:
     """The list in a folder; None for an empty folder. Raises BadInput for a folder with anything else."""
     try:
         content = folder.read_bytes(BACKUP_LIST)
-        there = folder.fs.ls(folder.path, detail=False) if folder.fs.exists(folder.path) else []
-        if content is None and {path.rpartition("/")[2] for path in there} - {"files", "secret"}:  # of a killed backup
+        paths = folder.fs.ls(folder.path, detail=False) if folder.fs.exists(folder.path) else []
+        if content is None and {path.rpartition("/")[2] for path in paths} - {"files", "secret"}:  # of a killed backup
             raise BadInput(f"{folder.root!r} is not empty and holds no backup; give a new folder, or one with a backup")
         return None if content is None else Backup.model_validate_json(content)
     except OSError as error:
@@ -172,10 +176,10 @@ def _earlier(folder: Store) -> Backup | None:
 
 
 def _id_of(store: Store) -> str:
-    if (known := store.read_bytes(_ID)) is None:
-        known = secrets.token_hex(16).encode()
-        store.write_bytes(_ID, known)
-    return known.decode()
+    if (id_bytes := store.read_bytes(_ID)) is None:
+        id_bytes = secrets.token_hex(16).encode()
+        store.write_bytes(_ID, id_bytes)
+    return id_bytes.decode()
 
 
 def store_id(store: Store) -> str:
@@ -198,23 +202,23 @@ def _files(store: Store, folder: Store, kept: dict[str, BackedUpFile]) -> Iterat
 
 def _moment(store: Store) -> dict[str, bytes]:
     """Content of all small files at one moment."""
-    last = dict[str, bytes]()
+    last_files = dict[str, bytes]()
     for number in range(_TRIES):
-        now = dict(_small_files(store))
-        if now and now == last:
-            return now
-        last = now
+        files_now = dict(_small_files(store))
+        if files_now and files_now == last_files:
+            return files_now
+        last_files = files_now
         time.sleep(_PAUSE_SECONDS * (number % 5 == 4))
     raise StoreBusy(f"a run changes store {store.root!r} all the time; back it up when that has ended")
 
 
 def _small_files(store: Store) -> Iterator[tuple[str, bytes]]:
     store.fs.invalidate_cache()
-    found = (path for top in _SMALL for path in store.fs.find(store.at(top)))
+    paths = (path for top in _SMALL for path in store.fs.find(store.at(top)))
     manifests = (
         path for kind in ("manifest", "withdrawn") for path in store.fs.glob(store.at(f"releases/*/{kind}.json"))
     )
-    names = [path.removeprefix(f"{store.path}/") for path in (*found, *manifests) if not path.endswith(_HALF)]
+    names = [path.removeprefix(f"{store.path}/") for path in (*paths, *manifests) if not path.endswith(_HALF)]
     tops = (store.at(top) for top in ("tables", "tables/signals"))
     folders = [
         path for top in tops for path in store.fs.find(top, maxdepth=1, withdirs=True) if "." not in path[len(top) :]
@@ -235,8 +239,8 @@ def _released(store: Store, small: dict[str, bytes]) -> Iterator[str]:
     """Files of releases that have a manifest, without it."""
     for name in small:
         if name.startswith("releases/") and name.endswith("/manifest.json"):
-            found = store.fs.find(store.at(name.removesuffix("/manifest.json")))
-            yield from sorted({path.removeprefix(f"{store.path}/") for path in found} - small.keys())
+            paths = store.fs.find(store.at(name.removesuffix("/manifest.json")))
+            yield from sorted({path.removeprefix(f"{store.path}/") for path in paths} - small.keys())
 
 
 def _unchanged(store: Store, name: str) -> bytes:

@@ -135,7 +135,7 @@ def _of_runs(records: Records) -> Iterator[_Sample]:
     for deployment in sorted({NIGHTLY, *map(deployment_of, records)}):
         ended = completed.get(deployment)
         yield _Sample("last_completed_timestamp_seconds", ended.timestamp() if ended else 0, (deployment,))
-    last = {deployment_of(record): record for record in records}
+    last_records = {deployment_of(record): record for record in records}
     durations = dict[str, float]()
     stages = dict[tuple[str, str], Mapping[str, float]]()
     for record in records:
@@ -146,7 +146,7 @@ def _of_runs(records: Records) -> Iterator[_Sample]:
         for stage in record["stages"]:
             items = round((stage.get("rows_per_second") or 0) * stage.get("seconds", 0))
             stages[deployment, stage["stage"]] = {"stage_seconds": stage.get("seconds", 0), "stage_items": items}
-    for deployment, record in sorted(last.items()):
+    for deployment, record in sorted(last_records.items()):
         started = datetime.fromisoformat(record["started_at"]).timestamp()
         yield _Sample("last_run_timestamp_seconds", started, (deployment,))
         yield _Sample("last_run_seconds", durations.get(deployment, 0), (deployment,))
@@ -196,10 +196,10 @@ def _of_month(records: Records, now: datetime) -> Iterator[_Sample]:
     for record in records:
         records_of[deployment_of(record)].append(record)
     for deployment, of_deployment in sorted(records_of.items()):
-        asked = dict.fromkeys(sorted(service_uses(of_deployment)), (0, 0, 0.0))
+        use_by_service = dict.fromkeys(sorted(service_uses(of_deployment)), (0, 0, 0.0))
         for row in month_costs(of_deployment, now):
-            asked[row.service] = (row.requests, row.requests_unpriced, row.usd + row.usd_unconfirmed)
-        for service, (requests, unpriced, usd) in asked.items():
+            use_by_service[row.service] = (row.requests, row.requests_unpriced, row.usd + row.usd_unconfirmed)
+        for service, (requests, unpriced, usd) in use_by_service.items():
             yield _Sample("month_requests", requests, (deployment, service))
             yield _Sample("month_requests_unpriced", unpriced, (deployment, service))
             yield _Sample("month_usd", usd, (deployment, service))

@@ -75,14 +75,14 @@ def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row
         "until a takedown, or until the store is deleted",
     )
     yield _Row("store, secret/", "the keys of the hashes", "", "as long as the store")
-    kept = ["the last of each day for a month, of each month for ever"] if retention.thin_releases else []
-    kept += [f"the newest {retention.keep_releases:,}"] if retention.keep_releases else []
-    kept += ["those that are or were on the Hub, or in use"] if kept else []
+    kept_releases = ["the last of each day for a month, of each month for ever"] if retention.thin_releases else []
+    kept_releases += [f"the newest {retention.keep_releases:,}"] if retention.keep_releases else []
+    kept_releases += ["those that are or were on the Hub, or in use"] if kept_releases else []
     yield _Row(
         "store, releases/",
         "what the policy keeps, redacted where it says so",
         f"{holds.releases:,} with data",
-        " and ".join(kept) or _FOR_EVER,
+        " and ".join(kept_releases) or _FOR_EVER,
     )
     yield _Row("store, runs/", "counts of runs", f"{len(record_paths(store)):,} records", _days(retention.runs_days))
     yield _Row("history of Prefect", "parameters and log lines of runs", "", _days(retention.prefect_days))
@@ -107,8 +107,8 @@ def _tables(store: Store) -> Iterator[_Row]:
 def _recipients(store: Store, settings: Settings, records: Records) -> Iterator[_Row]:
     """Services that were asked, publications, exports and backups."""
     for service, use in sorted(service_uses(records).items()):
-        asked = f"{use.calls:,} requests"
-        yield _Row(f"service {service}", "texts or images that it was asked about", asked, "see its terms")
+        requests = f"{use.calls:,} requests"
+        yield _Row(f"service {service}", "texts or images that it was asked about", requests, "see its terms")
     for capability, provider in sorted(settings.providers.items()):
         if provider != "embedded":
             yield _Row(f"provider {provider}", f"chosen for {capability}", "", "see its terms, if it is a service")
@@ -136,9 +136,12 @@ def _people(store: Store) -> Iterator[_Row]:
         for entry in entries:
             for name, count in entry.counts.items():
                 amounts[name] += count
-        listed = ", ".join(f"{name} {count:,}" for name, count in sorted(amounts.items()))
+        amounts_in_words = ", ".join(f"{name} {count:,}" for name, count in sorted(amounts.items()))
         yield _Row(
-            person, what.replace("_", " "), f"{len(entries):,} times: {listed}" if listed else "", _span(entries)
+            person,
+            what.replace("_", " "),
+            f"{len(entries):,} times: {amounts_in_words}" if amounts_in_words else "",
+            _span(entries),
         )
 
 

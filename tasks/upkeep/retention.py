@@ -36,12 +36,12 @@ def removable(store: Store, settings: Settings, now: datetime) -> Removable:
 
     Reads names and small files only, and one column of verdicts.
     """
-    kept = settings.retention
+    retention = settings.retention
     why_kept = _why_kept(store, settings, now)
     return Removable(
-        releases=[*_half_removed(store), *(version for version, why in why_kept.items() if not why)],
-        runs=list(_runs(store, kept.runs_days, now, {version for version, why in why_kept.items() if why})),
-        probes=kept.probes_days is not None and _probes_since(store, now) > timedelta(days=kept.probes_days),
+        releases=[*_half_removed(store), *(version for version, reason in why_kept.items() if not reason)],
+        runs=list(_runs(store, retention.runs_days, now, {version for version, reason in why_kept.items() if reason})),
+        probes=retention.probes_days is not None and _probes_since(store, now) > timedelta(days=retention.probes_days),
     )
 
 
@@ -105,13 +105,13 @@ def _made(store: Store) -> list[_Made]:
         for record in run_records(store)
         for stage in record["stages"]
     }
-    made = []
+    releases = []
     with_data = {version for version, files in _files(store).items() if MANIFEST in files and WITHDRAWN not in files}
     for version in with_data:
         made_at = started.get(version) or store.fs.modified(store.at(f"releases/{version}/{MANIFEST}"))
-        made.append(_Made(version, day_of_version(version) or made_at.date(), made_at))
+        releases.append(_Made(version, day_of_version(version) or made_at.date(), made_at))
     # A release whose run has no record any more is older than those that have one.
-    return sorted(made, key=lambda release: (release.version in started, release.made_at, release.version))
+    return sorted(releases, key=lambda release: (release.version in started, release.made_at, release.version))
 
 
 def _files(store: Store) -> dict[str, set[str]]:
@@ -125,38 +125,40 @@ def _files(store: Store) -> dict[str, set[str]]:
 
 def _half_removed(store: Store) -> list[str]:
     """Versions whose removal was killed: the mark is there, and so is data."""
-    marked = [version for version, files in _files(store).items() if WITHDRAWN in files > {MANIFEST, WITHDRAWN}]
-    return [version for version in sorted(marked) if withdrawn_by(store, version) == RETENTION]
+    marked_versions = [
+        version for version, files in _files(store).items() if WITHDRAWN in files > {MANIFEST, WITHDRAWN}
+    ]
+    return [version for version in sorted(marked_versions) if withdrawn_by(store, version) == RETENTION]
 
 
 def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]:
     """Version of a release with data -> why it stays; empty for one that goes, in the order in which they were made."""
-    kept, made = settings.retention, _made(store)
-    last_of_day = {release.day: release.version for release in made}
+    retention, releases = settings.retention, _made(store)
+    last_of_day = {release.day: release.version for release in releases}
     last_of_month = {(day.year, day.month): last_of_day[day] for day in sorted(last_of_day)}
     places = [settings.evaluate.bench_release or "", *settings.known_benchmarks]
     named_parts = {part for place in places for part in PurePosixPath(place).parts}
     judged = set(store.read("verdicts", ["draw"])["draw"])
-    sent = [(row.version, row.yanked_at is None) for row in ever_published(store)]
-    newest = {release.version for release in made[-(kept.keep_releases or 1) :]}
-    keeps_all = kept.keep_releases is None and not kept.thin_releases
+    publications = [(row.version, row.yanked_at is None) for row in ever_published(store)]
+    newest = {release.version for release in releases[-(retention.keep_releases or 1) :]}
+    keeps_all = retention.keep_releases is None and not retention.thin_releases
 
     def why(release: _Made) -> str:
         reasons = {
-            "on the Hub": (release.version, True) in sent,
-            "was on the Hub": (release.version, False) in sent,
+            "on the Hub": (release.version, True) in publications,
+            "was on the Hub": (release.version, False) in publications,
             "its benchmark is in use": release.version in named_parts,
             "a judge's verdicts are on it": release.version in judged,
             "one of the newest": release.version in newest,
-            "the last of its month": kept.thin_releases and release.version in last_of_month.values(),
-            "the last of its day": kept.thin_releases
+            "the last of its month": retention.thin_releases and release.version in last_of_month.values(),
+            "the last of its day": retention.thin_releases
             and release.version == last_of_day[release.day]
             and now - release.made_at < timedelta(days=DAILY_DAYS),
             "nothing is removed": keeps_all,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
-    return {release.version: why(release) for release in made}
+    return {release.version: why(release) for release in releases}
 
 
 def _runs(store: Store, days: int | None, now: datetime, versions: Collection[str]) -> Iterator[str]:
@@ -167,15 +169,15 @@ def _runs(store: Store, days: int | None, now: datetime, versions: Collection[st
     """
     if days is None:
         return
-    first = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
-    paths, last = record_paths(store), dict[str, str]()
+    first_path = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
+    paths, last_paths = record_paths(store), dict[str, str]()
     for path, record in zip(paths, run_records(store), strict=True):
         results = {stage["result"].removeprefix("releases/") for stage in record["stages"]}
-        last |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(versions)], path)
-    yield from (path for path in paths[:-RUNS_MIN] if path < first and path not in last.values())
+        last_paths |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(versions)], path)
+    yield from (path for path in paths[:-RUNS_MIN] if path < first_path and path not in last_paths.values())
 
 
 def _probes_since(store: Store, now: datetime) -> timedelta:
     """Time since the probes' store was begun; none without one."""
-    begun = store.at(f"{_PROBES}/tables/layout.json")
-    return now - store.fs.modified(begun) if store.fs.exists(begun) else timedelta(0)
+    begun_file = store.at(f"{_PROBES}/tables/layout.json")
+    return now - store.fs.modified(begun_file) if store.fs.exists(begun_file) else timedelta(0)

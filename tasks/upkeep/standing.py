@@ -29,15 +29,15 @@ BATCHES = "batches"
 def holdings(store: Store, records: Records) -> Holdings:
     """Counts of a store, by the footers of its parts."""
     folders = [store.fs.glob(store.at(f"releases/*/{name}.json")) for name in ("manifest", "withdrawn")]
-    ended = [record["finished_at"] for record in records if record["state"] == "completed"]
-    made = [
+    finish_times = [record["finished_at"] for record in records if record["state"] == "completed"]
+    release_results = [
         stage["result"] for record in records for stage in record["stages"] if stage["result"].startswith("releases/")
     ]
     return Holdings(
         **{table: store.height(table) for table in ("conversations", "battles", "images")},
         releases=len(folders[0]) - len(folders[1]),
-        newest=made[-1].removeprefix("releases/") if made else "",
-        last_completed=datetime.fromisoformat(ended[-1]) if ended else None,
+        newest=release_results[-1].removeprefix("releases/") if release_results else "",
+        last_completed=datetime.fromisoformat(finish_times[-1]) if finish_times else None,
     )
 
 
@@ -64,7 +64,7 @@ def past_run(record: Mapping[str, Any]) -> PastRun:
     """A run by its record."""
     counts = {stage["stage"]: stage["counts"] for stage in record["stages"]}
     started, ended = (record[name] and datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
-    made = [stage["result"] for stage in record["stages"] if stage["result"]]
+    results = [stage["result"] for stage in record["stages"] if stage["result"]]
     return PastRun(
         started_at=started,
         state=record["state"],
@@ -73,7 +73,7 @@ def past_run(record: Mapping[str, Any]) -> PastRun:
         new_images=counts.get("take_in_images", {}).get("images", 0),
         failed=sum(sum(stage["failures"].values()) for stage in record["stages"]),
         usd=round(sum(use.usd + use.usd_unconfirmed for use in service_uses([record]).values()), 4),
-        result=record["error"] or (made[-1] if made else ""),
+        result=record["error"] or (results[-1] if results else ""),
     )
 
 
@@ -107,20 +107,20 @@ def month_limits(records: Records, settings: Settings, now: datetime) -> list[Mo
 
 def waiting_questions(store: Store) -> dict[str, int]:
     """Paid service -> questions that an earlier run sent in batches, and whose answers no run has collected."""
-    found: dict[str, int] = defaultdict(int)
+    question_counts: dict[str, int] = defaultdict(int)
     for name in store.json_files(BATCHES):
         with suppress(ValueError, KeyError, TypeError):  # an unreadable record is deleted by the run that collects
             batch = json.loads(store.read_bytes(f"{BATCHES}/{name}") or b"")
-            found[batch["service"]] += len(batch["names"])
-    return found
+            question_counts[batch["service"]] += len(batch["names"])
+    return question_counts
 
 
 def due(store: Store, records: Records) -> Iterator[Due]:
     """Things that may wait for the next run or for somebody, also none of them; questions to people are others."""
-    last = records[-1]["state"] if records else ""
+    last_state = records[-1]["state"] if records else ""
     for state in ("held", "failed", "killed"):
-        on = "see its line; the next `curate run` goes on"
-        yield Due(what=f"the last run, which is {state}", count=int(last == state), next=on)
+        advice = "see its line; the next `curate run` goes on"
+        yield Due(what=f"the last run, which is {state}", count=int(last_state == state), next=advice)
     shrunk, interrupted = len(shrunk_files(store)), store.read_bytes(UNFINISHED) is not None
     yield Due(what="log files that lost lines", count=shrunk, next="put them back whole, then curate run")
     yield Due(what="verdicts that no run has taken in", count=len(journalled(store)), next="curate run")
@@ -130,12 +130,12 @@ def due(store: Store, records: Records) -> Iterator[Due]:
 
 def service_uses(records: Records) -> dict[str, Use]:
     """Paid service -> its use in these runs."""
-    found: dict[str, Use] = defaultdict(Use)
+    uses: dict[str, Use] = defaultdict(Use)
     for record in records:
         for stage in record["stages"]:
             for service, use in stage["use"].items():
-                found[service] = found[service].plus(Use.model_validate(use))
-    return found
+                uses[service] = uses[service].plus(Use.model_validate(use))
+    return uses
 
 
 LINE_S, MESSAGE_S, IMAGE_S, CONVERSATION_S = 0.00012, 0.006, 0.4, 0.01
@@ -164,11 +164,11 @@ def sample_store(source: Store, conversations: pl.DataFrame, documents_max: int,
     ones are a random sample, and all conversations of a document come together.
     """
     store = Store.open(folder)
-    among = conversations["document_id"].unique().sort()[:documents_max]
-    chosen = conversations.filter(pl.col("document_id").is_in(among.implode()))
-    store.replace("conversations", chosen.select(store.empty("conversations").columns))
-    shown = chosen["image_ids"].explode().drop_nulls().unique()
+    document_ids = conversations["document_id"].unique().sort()[:documents_max]
+    sampled = conversations.filter(pl.col("document_id").is_in(document_ids.implode()))
+    store.replace("conversations", sampled.select(store.empty("conversations").columns))
+    image_ids = sampled["image_ids"].explode().drop_nulls().unique()
     for rows in source.read_parts("images"):
-        store.append("images", rows.filter(pl.col("image_id").is_in(shown.implode())))
+        store.append("images", rows.filter(pl.col("image_id").is_in(image_ids.implode())))
     store.replace("presets", source.read("presets"))
     return store
