@@ -143,24 +143,24 @@ class Push:
         head = self._remote.head(branch)
         adding = [_addition(path, content) for path, content in self.files.items()]
         with progress("files to the Hub", len(adding)) as advance:
-            for some in _batches(adding):
-                api.preupload_lfs_files(repo, some, repo_type=REPO_KIND, revision=branch, free_memory=False)
-                advance(len(some))
-        old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
+            for batch in _batches(adding):
+                api.preupload_lfs_files(repo, batch, repo_type=REPO_KIND, revision=branch, free_memory=False)
+                advance(len(batch))
+        deletions = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
         accepted = ", ".join(self._plan.accepted_embedded)
-        done = api.create_commit(
-            repo, [*adding, *old], commit_message=commit_title(self._plan.version),
+        commit_info = api.create_commit(
+            repo, [*adding, *deletions], commit_message=commit_title(self._plan.version),
             commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "", repo_type=REPO_KIND,
             revision=branch, parent_commit=head,
         )  # fmt: skip
-        return str(done.oid)
+        return str(commit_info.oid)
 
 
 def _batches(adding: list[CommitOperationAdd]) -> Iterator[list[CommitOperationAdd]]:
     """The pages of an explorer many at a time, because they are small; other files a few at a time."""
-    pages = [each for each in adding if is_site_file(each.path_in_repo)]
-    others = [each for each in adding if not is_site_file(each.path_in_repo)]
-    for files, size in ((others, _FILES_AT_ONCE), (pages, _PAGES_AT_ONCE)):
+    pages = [addition for addition in adding if is_site_file(addition.path_in_repo)]
+    other_files = [addition for addition in adding if not is_site_file(addition.path_in_repo)]
+    for files, size in ((other_files, _FILES_AT_ONCE), (pages, _PAGES_AT_ONCE)):
         yield from (files[start : start + size] for start in range(0, len(files), size))
 
 
@@ -198,7 +198,7 @@ def publish_release(
     pushes = check_hub(api, release, plan, store, site)
     if store:
         record_publication(store, plan, now, by)
-    commits = {push.repo: there or push.run() for push, there in pushes.items()}
+    commits = {push.repo: commit or push.run() for push, commit in pushes.items()}
     if store:
         record_commits(store, plan, commits, now)
     return commits
@@ -224,9 +224,11 @@ def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
     if revision not in previews:  # a preview was never on main
         at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
         remote.ask(api.super_squash_history, "squashing the history of")
-    others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
-    gone = set(_large([theirs])) - set(_large(others))
-    deleted = remote.with_retries(lambda: _delete_large(remote, gone), "removing files from")
+    other_trees = [
+        _tree(remote, other_revision) for other_revision in ["main", *tags, *previews] if other_revision != revision
+    ]
+    deleted_ids = set(_large([theirs])) - set(_large(other_trees))
+    deleted = remote.with_retries(lambda: _delete_large(remote, deleted_ids), "removing files from")
     if revision in previews:
         remote.ask(api.delete_branch, "removing the version of", branch=revision)
     else:
@@ -241,10 +243,10 @@ def require_version(api: HfApi, repo: str, revision: str) -> str:
     """
     check_name(repo, longest="")
     remote = Remote(api, repo)
-    there = {**remote.tags(), **remote.previews()}
-    commit = there.get(revision) or remote.commit_of(revision)
+    commits = {**remote.tags(), **remote.previews()}
+    commit = commits.get(revision) or remote.commit_of(revision)
     if commit is None:
-        raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(there)) or 'none'}")
+        raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(commits)) or 'none'}")
     require_write(remote, exists=True)
     return commit
 
@@ -260,19 +262,21 @@ def _large(trees: Iterable[Tree]) -> Iterator[str]:
 def _clear_head(remote: Remote, theirs: Tree) -> int:
     """If main shows the version, delete its files and write a notice as card. Returns the number of deleted files."""
     head, tree = remote.head("main"), remote.tree("main")
-    shown = [path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id]
-    if MANIFEST not in shown:
+    head_paths = [
+        path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id
+    ]
+    if MANIFEST not in head_paths:
         return 0
-    gone = [CommitOperationDelete(path) for path in shown if path != CARD]
+    deletions = [CommitOperationDelete(path) for path in head_paths if path != CARD]
     note = CommitOperationAdd(CARD, WITHDRAWN_CARD)
     remote.api.create_commit(
-        remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=REPO_KIND, parent_commit=head
+        remote.repo, [*deletions, note], commit_message="Withdrawn", repo_type=REPO_KIND, parent_commit=head
     )
-    return len(gone)
+    return len(deletions)
 
 
 def _delete_large(remote: Remote, gone: set[str]) -> int:
-    there = remote.api.list_lfs_files(remote.repo, repo_type=REPO_KIND)
-    found = [file for file in there if gone & {file.oid, file.file_oid}]
-    remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=REPO_KIND)
-    return len(found)
+    stored_files = remote.api.list_lfs_files(remote.repo, repo_type=REPO_KIND)
+    large_files = [file for file in stored_files if gone & {file.oid, file.file_oid}]
+    remote.api.permanently_delete_lfs_files(remote.repo, large_files, repo_type=REPO_KIND)
+    return len(large_files)

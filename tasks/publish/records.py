@@ -23,13 +23,15 @@ _UNKNOWN = ""
 
 def record_publication(store: Store, plan: UploadPlan, now: datetime, by: str = "") -> None:
     """Record that a version may be on the Hub from now on. `by`: who approved it, in the audit log."""
-    sent = {"repositories": len(plan.uploads), "public": int(plan.public)}
+    counts = {"repositories": len(plan.uploads), "public": int(plan.public)}
     if accepted := plan.accepted_embedded:
         about = f"{plan.version}: {', '.join(accepted)}"
         add_audit_entry(store, Audited.ACCEPTED, {"stand-ins": len(accepted)}, about, by)
-    add_audit_entry(store, Audited.PUBLISHED, sent, plan.version, by)
-    known = {row.repo for row in of_version(store, plan.version) if row.revision == plan.revision}
-    record_commits(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
+    add_audit_entry(store, Audited.PUBLISHED, counts, plan.version, by)
+    recorded_repos = {row.repo for row in of_version(store, plan.version) if row.revision == plan.revision}
+    record_commits(
+        store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in recorded_repos}, now
+    )
 
 
 def record_commits(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
@@ -56,8 +58,8 @@ def record_yank(store: Store, revision: str, repo: str, now: datetime) -> bool:
 def unfinished(store: Store, plan: UploadPlan) -> set[str]:
     """Repositories of a plan without a recorded, finished publication."""
     rows = of_version(store, plan.version)
-    ended = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == plan.revision}
-    return {upload.repo for upload in plan.uploads} - ended
+    finished_repos = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == plan.revision}
+    return {upload.repo for upload in plan.uploads} - finished_repos
 
 
 def of_version(store: Store, version: str) -> list[Publication]:

@@ -101,8 +101,8 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
 
 def seal(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of a manifest without its seal; key order and white space do not matter."""
-    rest = {name: value for name, value in manifest.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    unsealed = {name: value for name, value in manifest.items() if name != "seal"}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def manifest_sha256(folder: Path) -> str:
@@ -118,9 +118,13 @@ def is_release_file(path: str) -> bool:
 
 def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of files: missing, changed, not in the manifest, links, or with a name that no release has."""
-    found = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
-    yield from wrong_site(folder, found, manifest_sha256(folder))
-    present = {n: file for n, file in found.items() if not n.startswith(f"{SITE}/")}
+    files = {
+        path_name: file
+        for path_name, file in released_files(folder).items()
+        if not _ADDED_BY_THE_HUB.fullmatch(path_name)
+    }
+    yield from wrong_site(folder, files, manifest_sha256(folder))
+    present = {path_name: file for path_name, file in files.items() if not path_name.startswith(f"{SITE}/")}
     for name in sorted(present.keys() | manifest.files.keys() | {CARD}):
         if name not in present:
             yield f"{name}: missing"
@@ -132,9 +136,13 @@ def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: no release has such a file"
     links = sorted(path for path in folder.rglob("*") if path.is_symlink())
     yield from (f"{_below(path, folder)}: a link, not a file" for path in links)
-    known = {folder / part for name in (*manifest.files, *found) for part in (name, *map(str, Path(name).parents))}
-    others = sorted(path for path in folder.rglob("*") if not (path in known or path.is_symlink() or path.is_file()))
-    names = (_below(path, folder) for path in others)
+    known_paths = {
+        folder / part for name in (*manifest.files, *files) for part in (name, *map(str, Path(name).parents))
+    }
+    other_paths = sorted(
+        path for path in folder.rglob("*") if not (path in known_paths or path.is_symlink() or path.is_file())
+    )
+    names = (_below(path, folder) for path in other_paths)
     yield from (f"{name}: no release has it" for name in names if not _ADDED_BY_THE_HUB.fullmatch(name))
     if present == manifest.files:
         yield from (
@@ -168,8 +176,8 @@ def is_site_file(path: str) -> bool:
 
 def write_list(root: Path, manifest_sha256: str) -> dict[str, ReleasedFile]:
     """List the files of `root`/explorer in `explorer/files.json`. Returns them all, the list too, by relative path."""
-    found = {path.relative_to(root).as_posix(): path for path in sorted((root / SITE).rglob("*")) if path.is_file()}
-    files = {name: _described(path) for name, path in found.items()}
+    paths = {path.relative_to(root).as_posix(): path for path in sorted((root / SITE).rglob("*")) if path.is_file()}
+    files = {name: _described(path) for name, path in paths.items()}
     rows = SiteFiles(manifest_sha256=manifest_sha256, files=files).model_dump()
     (root / FILE_LIST).write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return files | {FILE_LIST: _described(root / FILE_LIST)}
@@ -177,22 +185,22 @@ def write_list(root: Path, manifest_sha256: str) -> dict[str, ReleasedFile]:
 
 def wrong_site(folder: Path, present: Mapping[str, ReleasedFile], manifest_sha256: str) -> Iterator[str]:
     """Problems of the explorer beside a release; none without one. `present`: the files below the release's folder."""
-    there = {name: file for name, file in present.items() if name.startswith(f"{SITE}/")}
-    if not there:
+    site_files = {name: file for name, file in present.items() if name.startswith(f"{SITE}/")}
+    if not site_files:
         return
     try:
-        listed = SiteFiles.model_validate_json((folder / FILE_LIST).read_bytes() if FILE_LIST in there else b"")
+        site_list = SiteFiles.model_validate_json((folder / FILE_LIST).read_bytes() if FILE_LIST in site_files else b"")
     except (OSError, ValidationError) as error:
         yield f"{FILE_LIST}: cannot be read ({type(error).__name__}), so nothing in {SITE}/ is known"
         return
-    if listed.manifest_sha256 != manifest_sha256:
+    if site_list.manifest_sha256 != manifest_sha256:
         yield f"{FILE_LIST}: the explorer of another release"
-    for name in sorted((there.keys() | listed.files.keys()) - {FILE_LIST}):
-        if name not in there:
+    for name in sorted((site_files.keys() | site_list.files.keys()) - {FILE_LIST}):
+        if name not in site_files:
             yield f"{name}: missing"
-        elif name not in listed.files:
+        elif name not in site_list.files:
             yield f"{name}: not in {FILE_LIST}"
-        elif there[name] != listed.files[name]:
+        elif site_files[name] != site_list.files[name]:
             yield f"{name}: changed since it was made"
         elif not is_site_file(name):
             yield f"{name}: no explorer has such a file"
@@ -205,8 +213,8 @@ def staging_folder(store: Store) -> Path:
     """
     if isinstance(store.fs, LocalFileSystem):
         return Path(store.at("releases/.building"))
-    named = hashlib.sha256(f"{os.getuid()} {store.root.rstrip('/')}".encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"release-{named}"
+    store_digest = hashlib.sha256(f"{os.getuid()} {store.root.rstrip('/')}".encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"release-{store_digest}"
 
 
 class EarlierRelease:
@@ -247,12 +255,12 @@ class EarlierRelease:
     def take(self, key: str, folder: Path, first: int) -> list[Path]:
         """Put the shard with these rows into `folder`, numbered from `first`; none when absent or damaged."""
         paths = self._written_from.get(key, [])
-        made = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
-        for path, file in zip(paths, made, strict=True):
+        new_files = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
+        for path, file in zip(paths, new_files, strict=True):
             _link(self._files[path], file)
-        if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, made, strict=True)):
-            return made
-        for path, file in zip(paths, made, strict=True):
+        if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, new_files, strict=True)):
+            return new_files
+        for path, file in zip(paths, new_files, strict=True):
             file.unlink()  # the new release gets a file of its own
             self._path_of.pop(self.manifest.files[path], None)
         return []
@@ -264,10 +272,14 @@ class EarlierRelease:
     def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:
         """Make local files of a folder hard links to those with the same bytes, where there are any."""
         for name, described in files.items():
-            there = Path(self.folder, self._path_of.get(described, ""))
-            if there.is_file() and not there.samefile(folder / name) and _described(there) == described:
+            earlier_file = Path(self.folder, self._path_of.get(described, ""))
+            if (
+                earlier_file.is_file()
+                and not earlier_file.samefile(folder / name)
+                and _described(earlier_file) == described
+            ):
                 (folder / name).unlink()
-                _link(there, folder / name)
+                _link(earlier_file, folder / name)
 
     def copied(self, described: ReleasedFile, target: str) -> bool:
         """Whether the object with these bytes could be copied to `target` within the object store."""
@@ -367,9 +379,9 @@ def _move(store: Store, staging: Path, target: str, earlier: EarlierRelease | No
 
     def place(path: str) -> None:
         store.require_held()
-        there = store.at(f"{target}/{path}")
-        if not (earlier and path in files and earlier.copied(files[path], there)):
-            store.fs.put_file(str(staging / path), there)
+        address = store.at(f"{target}/{path}")
+        if not (earlier and path in files and earlier.copied(files[path], address)):
+            store.fs.put_file(str(staging / path), address)
 
     deque(map_ordered(place, files, _AT_ONCE), maxlen=0)
     place(MANIFEST)
