@@ -84,11 +84,11 @@ def check(
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
     checker = Checker(bench, overlap_min)
-    for number, found in enumerate(checker.overlaps(dataset, column)):
+    for number, overlap in enumerate(checker.overlaps(dataset, column)):
         if as_json:
-            print(found.model_dump_json())
+            print(overlap.model_dump_json())
         elif number <= _SHOWN:
-            print(_in_words(found) if number < _SHOWN else "… more; all with --json")
+            print(_in_words(overlap) if number < _SHOWN else "… more; all with --json")
     counted = checker.counted
     matches = ", ".join(f"{name} {count:,}" for name, count in counted.matches.items())
     print(
@@ -130,7 +130,7 @@ def failures(settings: Settings, as_json: JsonOption = False) -> None:
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 
 
-def _in_words(found: "Overlap") -> str:
-    evidence = "" if found.contaminated else "  (short: not evidence)"
-    question = f"{found.split} {json.dumps(found.question_id)}"
-    return f"row {found.row:<9,} {found.match:<10} {found.overlap:>5.2f}  {question}{evidence}"
+def _in_words(overlap: "Overlap") -> str:
+    evidence = "" if overlap.contaminated else "  (short: not evidence)"
+    question = f"{overlap.split} {json.dumps(overlap.question_id)}"
+    return f"row {overlap.row:<9,} {overlap.match:<10} {overlap.overlap:>5.2f}  {question}{evidence}"

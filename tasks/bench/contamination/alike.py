@@ -151,10 +151,10 @@ def documents_until_vote(store: Store) -> pl.DataFrame:
         columns["document_id"].append(combined_id("document", [prompt_id, *row["image_ids"]]))
         logged = [text_id(row["logged_prompt"]), *row["logged_image_ids"]]
         columns["logged_document_id"].append(combined_id("document", logged))
-    named = rows.with_columns(pl.Series(name, ids, dtype=pl.String) for name, ids in columns.items())
+    identified_rows = rows.with_columns(pl.Series(name, ids, dtype=pl.String) for name, ids in columns.items())
     numbers = number_of(pl.col("prompt_id")), number_of(pl.col("image")).fill_null(0)
     of_documents = ("conversation_id", "document_id", "prompt_id", "logged_document_id", "image", "prompt")
-    return named.with_columns(numbers).select(of_documents)
+    return identified_rows.with_columns(numbers).select(of_documents)
 
 
 def asked_in_store(store: Store, kept: pl.DataFrame, further: pl.DataFrame | None = None) -> AskedPrompts:
@@ -167,12 +167,12 @@ def asked_in_store(store: Store, kept: pl.DataFrame, further: pl.DataFrame | Non
     document_rows = documents.select("conversation_id", "document_id")
     if further is None:
         return AskedPrompts(documents, lambda: store.batches(_PROMPTS, wanted=document_rows))
-    others = further.unique("document_id", keep="first", maintain_order=True)
-    others = others.join(documents, on="document_id", how="anti", maintain_order="left")
+    further_documents = further.unique("document_id", keep="first", maintain_order=True)
+    further_documents = further_documents.join(documents, on="document_id", how="anti", maintain_order="left")
     about = ("document_id", "prompt_id", "image")
-    texts = [others.select("document_id", "prompt")]
+    texts = [further_documents.select("document_id", "prompt")]
     return AskedPrompts(
-        pl.concat([documents.select(about), others.select(about)]),
+        pl.concat([documents.select(about), further_documents.select(about)]),
         lambda: chain(store.batches(_PROMPTS, wanted=document_rows), texts),
     )
 
@@ -256,10 +256,10 @@ def _by_image(
     prompt_rows = prompts.select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="image")
     candidates = prompt_rows.join(both_ways, on="image_a")
     document_rows = documents.rename({"image": "image_b"})
-    same = candidates.join(document_rows, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
+    equal_words = candidates.join(document_rows, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
     compared = _of_two(candidates.filter(pl.col("image_a") != 0).join(document_rows, on="image_b"))
     close = compared.filter(_cosines(compared, embedded) >= cosine_min)
-    return pl.concat(_of_two(pairs.select(_ALIKE.keys())) for pairs in (same, close))
+    return pl.concat(_of_two(pairs.select(_ALIKE.keys())) for pairs in (equal_words, close))
 
 
 def _cosines(pairs: pl.DataFrame, embedded: Embedded) -> pl.Series:

@@ -70,10 +70,10 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
         while numbered_rows := list(islice(numbered, CHECKED_AT_ONCE)):
             has_column = has_column or any(name in row for _, row in numbered_rows for name in names)
             if not has_column:
-                seen = dict.fromkeys(name for _, row in numbered_rows for name in row)
+                columns_there = dict.fromkeys(name for _, row in numbered_rows for name in row)
                 raise BadInput(
                     f"{str(path)!r} has none of the columns {', '.join(names)}; "
-                    f"name one with --column: it has {', '.join(list(seen)[:20])}"
+                    f"name one with --column: it has {', '.join(list(columns_there)[:20])}"
                 )
             yield [_outside_row(number, row, names) for number, row in numbered_rows]
 
@@ -154,7 +154,9 @@ def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield from _rows_within(element, names)
     elif isinstance(value, dict):
         is_row = any(name in value for name in names)
-        tables = [] if is_row else [value] if _is_table(value) else [each for each in value.values() if _is_table(each)]
+        tables = (
+            [] if is_row else [value] if _is_table(value) else [inner for inner in value.values() if _is_table(inner)]
+        )
         for table in tables:
             yield from _rows_within([*table.values()] if isinstance(table, dict) else table, names)
         if not tables:
@@ -239,9 +241,11 @@ def questions_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFram
     conversations = store.read("conversations")
     frames = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
     rows = pl.concat([frame.select(*conversations.columns, "split") for frame in frames])
-    first = rows.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
-    splits = first.select("document_id", "split", question_id="conversation_id")
-    questions = documents_of(first).join(splits, on="document_id", maintain_order="left")
+    first_conversations = rows.sort("tstamp", "conversation_id").unique(
+        "document_id", keep="first", maintain_order=True
+    )
+    splits = first_conversations.select("document_id", "split", question_id="conversation_id")
+    questions = documents_of(first_conversations).join(splits, on="document_id", maintain_order="left")
     secret = hidden_texts.select(question_id="item_id", split=pl.lit(CAPTIONS), prompt="text", image=pl.lit(""))
     return pl.concat([questions.select(secret.columns), secret])
 
@@ -292,9 +296,9 @@ class Checker:
         )
         for place, number, match, overlap in best.iter_rows():
             row, question = rows[place], self._bench[number]
-            same = question["image"] != "" and question["image"] in row.images
-            contaminated = same or question["words"] >= DISTINCTIVE_WORDS
-            if contaminated:
+            has_same_image = question["image"] != "" and question["image"] in row.images
+            is_contaminated = has_same_image or question["words"] >= DISTINCTIVE_WORDS
+            if is_contaminated:
                 self._matches[match] += 1
                 self._questions.add(question["question_id"])
             else:
@@ -305,8 +309,8 @@ class Checker:
                 split=question["split"],
                 match=match,
                 overlap=round(overlap, 4),
-                same_image=same,
-                contaminated=contaminated,
+                same_image=has_same_image,
+                contaminated=is_contaminated,
             )
 
     @property

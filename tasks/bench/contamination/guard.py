@@ -63,9 +63,11 @@ def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> p
     """
     if bench.hidden_size == 0:
         return pl.DataFrame(schema={"document_id": pl.String, "first_month": pl.Int64})
-    first = conversations.group_by("document_id").agg(pl.col("day").min())
+    first_days = conversations.group_by("document_id").agg(pl.col("day").min())
     month = pl.col("day").dt.year().cast(pl.Int64) * 12 + pl.col("day").dt.month() - 1
-    recent = first.select("document_id", first_month=month).filter(pl.col("first_month") > epoch - bench.hidden_months)
+    recent = first_days.select("document_id", first_month=month).filter(
+        pl.col("first_month") > epoch - bench.hidden_months
+    )
     return recent.sort("document_id")
 
 

@@ -61,19 +61,23 @@ def update_index(
     about = {name: versions[name] for name in MEASURED_BY}
     contents = {benchmark.name: _content(benchmark, about) for benchmark in benchmarks}
     sources = store.read("known_sources")
-    unread = [
-        f"{each.name}: {one_line(path, 120)} (no picture, no table)" for each in benchmarks for path in each.unread
+    unread_lines = [
+        f"{known_benchmark.name}: {one_line(path, 120)} (no picture, no table)"
+        for known_benchmark in benchmarks
+        for path in known_benchmark.unread
     ]
     unreadable = list[str]()
-    kept = [
+    kept_sources = [
         KnownSource(**row) for row in sources.iter_rows(named=True) if contents.get(row["benchmark"]) == row["content"]
     ]
-    fresh = [benchmark for benchmark in benchmarks if benchmark.name not in {source.benchmark for source in kept}]
-    if fresh or len(kept) < sources.height:
-        names = {source.benchmark for source in kept}
+    new_benchmarks = [
+        benchmark for benchmark in benchmarks if benchmark.name not in {source.benchmark for source in kept_sources}
+    ]
+    if new_benchmarks or len(kept_sources) < sources.height:
+        names = {source.benchmark for source in kept_sources}
         parts = {table: _parts_of(store, table, names) for table in ("known_pictures", "known_questions")}
         new_sources = list[KnownSource]()
-        for benchmark in fresh:
+        for benchmark in new_benchmarks:
             rows = _Rows(store, benchmark, providers, workers)
             parts["known_pictures"] += rows.pictures()
             parts["known_questions"] += rows.questions()
@@ -89,13 +93,15 @@ def update_index(
         store.replace("known_sources", frame_of(KnownSource, []))  # after a kill from here on, all are indexed again
         for table, names_of_parts in parts.items():
             store.list_parts(table, names_of_parts)
-        kept += new_sources
-        kept.sort(key=lambda source: source.benchmark)
-        store.replace("known_sources", frame_of(KnownSource, kept))
+        kept_sources += new_sources
+        kept_sources.sort(key=lambda source: source.benchmark)
+        store.replace("known_sources", frame_of(KnownSource, kept_sources))
     counted = ("pictures", "questions", "unreadable")
-    totals = {name: sum(getattr(source, name) for source in kept) for name in counted}
-    totals["unreadable"] += len(unread)
-    return IndexUpdate({"benchmarks": len(kept), "indexed": len(fresh), **totals}, [*unread, *unreadable])
+    totals = {name: sum(getattr(source, name) for source in kept_sources) for name in counted}
+    totals["unreadable"] += len(unread_lines)
+    return IndexUpdate(
+        {"benchmarks": len(kept_sources), "indexed": len(new_benchmarks), **totals}, [*unread_lines, *unreadable]
+    )
 
 
 def _content(benchmark: KnownBenchmark, versions: Versions) -> str:
@@ -164,11 +170,11 @@ class _Rows:
     def _embedded(self, measured: Sequence[_Measured]) -> Iterator[KnownPicture]:
         """The rows of pictures that were not seen before; without a vector where the model failed."""
         by_id = {picture.image.image_id: picture for picture in measured}
-        fresh = {image_id: picture for image_id, picture in by_id.items() if image_id not in self._seen}
-        self._seen |= fresh.keys()
+        new_pictures = {image_id: picture for image_id, picture in by_id.items() if image_id not in self._seen}
+        self._seen |= new_pictures.keys()
         embedder = self._providers["image_embedding"]
-        vectors = embedder.embed_images([picture.image for picture in fresh.values()]) if fresh else []
-        for (image_id, picture), vector in zip(fresh.items(), vectors, strict=True):
+        vectors = embedder.embed_images([picture.image for picture in new_pictures.values()]) if new_pictures else []
+        for (image_id, picture), vector in zip(new_pictures.items(), vectors, strict=True):
             unit = [] if isinstance(vector, Failed) else np.asarray(vector, np.float32).tolist()
             yield KnownPicture(benchmark=self._benchmark.name, picture=image_id, vector=unit, **picture.values)
 
@@ -197,15 +203,17 @@ def update_known_images(store: Store, versions: Versions, bounds: KnownBounds = 
     # a row is an image that shows a picture of a benchmark; those of images whose key is as before stay, all others are
     # searched again
     matches = matches_before.filter(pl.col("image_id").is_in(unchanged_ids.implode()))
-    fresh = ids.filter(~ids.is_in(unchanged_ids.implode()))
-    if hashes is not None and len(fresh):
-        new_matches = _shown(store, hashes.filter(pl.col("content_id").is_in(fresh.implode())), versions, bounds)
+    ids_to_search = ids.filter(~ids.is_in(unchanged_ids.implode()))
+    if hashes is not None and len(ids_to_search):
+        new_matches = _shown(
+            store, hashes.filter(pl.col("content_id").is_in(ids_to_search.implode())), versions, bounds
+        )
         matches = pl.concat([matches, new_matches]).sort("image_id", "benchmark")
     if not (matches.equals(matches_before) and after.equals(before)):
         store.replace("searched_known", store.empty("searched_known"))  # after a kill all images are searched again
         store.replace("known_images", matches)
         store.replace("searched_known", after)
-    return {"searched_known": len(fresh), "known_images": matches["image_id"].n_unique()}
+    return {"searched_known": len(ids_to_search), "known_images": matches["image_id"].n_unique()}
 
 
 def _searched_with(store: Store, ids: pl.Series, key: str, versions: Versions) -> pl.DataFrame:
@@ -231,9 +239,9 @@ def _shown(store: Store, hashes: pl.DataFrame, versions: Versions, bounds: Known
         lambda views: _greys(store, views, versions),
         bounds,
     )
-    others = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
+    hashes_not_matched = hashes.join(by_hashes, left_on="content_id", right_on="image_id", how="anti")
     pdq = pl.concat([hashes.select("content_id", "pdq"), of_index.select("content_id", "pdq")]).unique("content_id")
-    by_embedding = _by_embedding(store, others["content_id"], versions, pdq, bounds)
+    by_embedding = _by_embedding(store, hashes_not_matched["content_id"], versions, pdq, bounds)
     benchmarks = store.read("known_pictures", ["picture", "benchmark"]).unique()
     return known_images(by_hashes, by_embedding, benchmarks)
 

@@ -89,8 +89,10 @@ def _short(messages: pl.DataFrame, spelled: pl.DataFrame) -> pl.DataFrame:
         framed_held = texts.str.extract_many(patterns.implode(), overlapping=True)
         # A row is one question that a message holds.
         rows = of_benchmark.select("conversation_id", framed=framed_held).explode("framed").drop_nulls("framed")
-        named = questions.with_columns(framed=patterns)
+        framed_questions = questions.with_columns(framed=patterns)
         frames.append(
-            rows.join(named, on="framed").with_columns(overlap=pl.lit(1.0, pl.Float32)).select(_QUESTION.keys())
+            rows.join(framed_questions, on="framed")
+            .with_columns(overlap=pl.lit(1.0, pl.Float32))
+            .select(_QUESTION.keys())
         )
     return pl.concat(frames)

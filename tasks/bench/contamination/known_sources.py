@@ -37,7 +37,7 @@ QUESTION_COLUMNS = ("question", "prompt", "instruction", "query", "turns", "mess
 _PICTURE_SUFFIXES = LOOSE_SUFFIXES | UNREAD
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _READ_SUFFIXES = (*TABLE_SUFFIXES, *sorted(_PICTURE_SUFFIXES))
-_HUB_FILES = ["*." + "".join(f"[{each}{each.upper()}]" for each in suffix[1:]) for suffix in _READ_SUFFIXES]
+_HUB_FILES = ["*." + "".join(f"[{letter}{letter.upper()}]" for letter in suffix[1:]) for suffix in _READ_SUFFIXES]
 """Patterns of the files that are fetched, in small letters or capitals."""
 _ABOUT_A_SET = {"readme", "license", "licence", "citation", "notice", "changelog", "dataset_infos", "dataset_info"}
 """Names, without suffix, of files that are about a benchmark and hold nothing of it."""
@@ -126,16 +126,18 @@ def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
     Raises BadInput as `named_places`, and for what cannot be fetched or read, and for one without pictures and tables.
     """
     benchmarks = []
-    for name, (named, place) in named_places(given).items():
-        path = place or _fetched(named)
-        files, others = _files_of(path)
+    for name, (stated_name, place) in named_places(given).items():
+        path = place or _fetched(stated_name)
+        files, other_files = _files_of(path)
         if not files:
             raise BadInput(
-                f"known_benchmarks: {named!r} holds no picture and no table; give a folder of pictures, a file of "
-                f"{', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
+                f"known_benchmarks: {stated_name!r} holds no picture and no table; give a folder of pictures, a file "
+                f"of {', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
         root = path.parent if path.is_file() else path
-        unread = [file.relative_to(root).as_posix() for file in others] if place else _not_fetched(named, path)
+        unread = (
+            [file.relative_to(root).as_posix() for file in other_files] if place else _not_fetched(stated_name, path)
+        )
         benchmarks.append(KnownBenchmark(name, root, files, _digest(files), unread))
     return benchmarks
 
@@ -147,19 +149,21 @@ def named_places(given: Iterable[str]) -> dict[str, tuple[str, Path | None]]:
     name. Opens nothing.
     """
     places: dict[str, tuple[str, Path | None]] = {}
-    for named in given:
-        place = Path(named).expanduser()
+    for stated_name in given:
+        place = Path(stated_name).expanduser()
         if place.is_file() and place.suffix.lower() not in TABLE_SUFFIXES:
-            raise BadInput(f"known_benchmarks: {named!r} is no table; give {', '.join(TABLE_SUFFIXES)} or a folder")
-        if not (place.exists() or _HUB_NAME.fullmatch(named)):
             raise BadInput(
-                f"known_benchmarks: {named!r} does not exist; give a folder of pictures, a table, or a data set of the "
-                "Hub as ORG/NAME"
+                f"known_benchmarks: {stated_name!r} is no table; give {', '.join(TABLE_SUFFIXES)} or a folder"
+            )
+        if not (place.exists() or _HUB_NAME.fullmatch(stated_name)):
+            raise BadInput(
+                f"known_benchmarks: {stated_name!r} does not exist; give a folder of pictures, a table, or a data set "
+                "of the Hub as ORG/NAME"
             )
         name = place.stem if place.is_file() else place.name
         if name in places:
             raise BadInput(f"known_benchmarks: two are called {name!r}; rename the folder of one, or leave one out")
-        places[name] = (named, place if place.exists() else None)
+        places[name] = (stated_name, place if place.exists() else None)
     return places
 
 
@@ -205,8 +209,8 @@ def _files_of(place: Path) -> tuple[list[Path], list[Path]]:
         for file in sorted(place.rglob("*"))
         if file.is_file() and not is_hidden(file.relative_to(place).as_posix())
     ]
-    others = [file for file in files if not (_is_read(file) or _is_about(file))]
-    return [file for file in files if _is_read(file)], others
+    other_files = [file for file in files if not (_is_read(file) or _is_about(file))]
+    return [file for file in files if _is_read(file)], other_files
 
 
 def _is_read(file: Path) -> bool:

@@ -32,8 +32,8 @@ def words_of_each(texts: pl.Series) -> pl.Series:
 
 def joined_words(texts: pl.Series) -> pl.Series:
     """Each text's words joined by spaces: equal for texts that differ only in case, spaces and punctuation."""
-    joined = [words_of_each(piece).list.join(" ") for _, piece in pieces(texts)]
-    return pl.concat([pl.Series([], dtype=pl.String), *joined])
+    words_of_pieces = [words_of_each(piece).list.join(" ") for _, piece in pieces(texts)]
+    return pl.concat([pl.Series([], dtype=pl.String), *words_of_pieces])
 
 
 class _Piece(NamedTuple):
@@ -80,9 +80,9 @@ class RunIndex:
         order = np.lexsort((often[_bucket(runs)], owner))
         place = np.arange(len(runs)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rare = order[place <= (sizes - self._need[first : first + len(sizes)])[owner]]
-        chosen = pl.DataFrame({"prompt": first + owner[rare], "run": runs[rare]}, schema=_LOOKED_UP)
+        rare_runs = pl.DataFrame({"prompt": first + owner[rare], "run": runs[rare]}, schema=_LOOKED_UP)
         unload(runs)
-        return chosen
+        return rare_runs
 
     def find(self, listed: pl.Series) -> pl.DataFrame:
         """row, prompt and overlap of every text that holds a prompt; `listed` has the words of each text.
@@ -91,10 +91,10 @@ class RunIndex:
         """
         text_runs, rarest = _runs(listed).sort("run"), self._rarest["run"].to_numpy()
         first, end = (np.searchsorted(rarest, text_runs["run"].to_numpy(), side) for side in ("left", "right"))
-        at = _spread(first, end - first)
+        rarest_rows = _spread(first, end - first)
         pairs = {
             "row": np.repeat(text_runs["row"].to_numpy(), end - first),
-            "prompt": self._rarest["prompt"].gather(at),
+            "prompt": self._rarest["prompt"].gather(rarest_rows),
         }
         candidates = pl.DataFrame(pairs).unique()
         prompt_runs = candidates.join(self._runs_of(candidates["prompt"].unique().sort().to_numpy()), on="prompt")
@@ -149,14 +149,14 @@ class PromptIndex:
         return pl.concat([pl.DataFrame(schema=_FOUND).drop("match"), *matches]).sort("row", "prompt")
 
     def _find(self, texts: pl.Series) -> pl.DataFrame:
-        listed = words_of_each(texts)
-        rows = pl.DataFrame({"text": texts, "words": listed.list.join(" ")}).with_row_index("row")
+        words = words_of_each(texts)
+        rows = pl.DataFrame({"text": texts, "words": words.list.join(" ")}).with_row_index("row")
         whole = (("exact", self._texts, "text"), ("normalised", self._normalised, "words"))
         equal = [
             rows.join(prompts, on=column).select("row", "prompt", match=pl.lit(match), overlap=pl.lit(1.0))
             for match, prompts, column in whole
         ]
-        near = self._near.find(listed).select("row", "prompt", match=pl.lit("near"), overlap="overlap")
+        near = self._near.find(words).select("row", "prompt", match=pl.lit("near"), overlap="overlap")
         return (
             pl.concat([*equal, near]).unique(["row", "prompt"], keep="first", maintain_order=True).sort("row", "prompt")
         )
