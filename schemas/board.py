@@ -47,11 +47,11 @@ class BoardRow(Row):
     board: ClassVar[BoardColumns]
 
 
-def interval_text(low: float | None, high: float | None, of: BoardColumns) -> str:
+def interval_text(low: float | None, high: float | None, columns: BoardColumns) -> str:
     """`963 to 1041`; `-∞ to 963` for a rating without a lower bound; `-` for no interval."""
-    if of.no_end == "-" and None in (low, high):
+    if columns.no_end == "-" and None in (low, high):
         return "-"
-    lower, upper = (of.no_end if end is None else f"{end:.{of.digits}f}" for end in (low, high))
+    lower, upper = (columns.no_end if end is None else f"{end:.{columns.digits}f}" for end in (low, high))
     return f"{'-' if low is None else ''}{lower} to {upper}"
 
 

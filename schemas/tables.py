@@ -64,16 +64,16 @@ SIGNAL_ENTRY_POINTS = "arena_curation.signals"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
-def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
+def installed_signals(names: Collection[str]) -> dict[str, SignalEntry]:
     """Name of each entry point -> its `SignalEntry`, with the package's name.
 
-    Raises BadInput, naming the package, for an entry that does not load, is not valid, or has a name in `known`.
+    Raises BadInput, naming the package, for an entry that does not load, is not valid, or has a name in `names`.
     """
     entries: dict[str, SignalEntry] = {}
     for point in sorted(entry_points(group=SIGNAL_ENTRY_POINTS), key=lambda entry_point: entry_point.name):
         package = point.dist.name if point.dist else point.value
         try:
-            if point.name in known or point.name in entries:
+            if point.name in names or point.name in entries:
                 raise TypeError("its name is taken already")
             entries[point.name] = _entry(point)._replace(package=package)
         except Exception as error:  # whatever the package's code raises as it is imported

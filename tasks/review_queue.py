@@ -135,14 +135,14 @@ def item_fingerprint(item: Waiting) -> str:
     return combined_id("shown for review", [*asked, *item.image_ids, *texts])
 
 
-def verdict_of(queue: ReviewQueue, said: Sequence[str]) -> str:
+def verdict_of(queue: ReviewQueue, choices: Sequence[str]) -> str:
     """The stored verdict for chosen ones. Raises BadInput for one that the queue does not have, and for several."""
     allowed = [choice.verdict for choice in queue.choices]
-    if odd := [each for each in said if each not in allowed]:
+    if odd := [each for each in choices if each not in allowed]:
         raise BadInput(f"unknown verdict {known_values(one_line(odd[0], 40), [*allowed, *([NONE] * queue.many)])}")
-    if len(said) != 1 and not queue.many:
+    if len(choices) != 1 and not queue.many:
         raise BadInput(f"this queue takes one verdict: {', '.join(allowed)}")
-    return " ".join(each for each in allowed if each in said) or NONE
+    return " ".join(each for each in allowed if each in choices) or NONE
 
 
 def review_of(queue: ReviewQueue, item: Waiting, verdict: str, reviewer: str, now: datetime) -> Review:

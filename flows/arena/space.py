@@ -88,23 +88,23 @@ CMD ["python", "app.py"]
 """
 
 
-def write_space(folder: Path, settings: ArenaSettings, asked: Mapping[str, object]) -> str:
+def write_space(folder: Path, settings: ArenaSettings, options: Mapping[str, object]) -> str:
     """Write the folder; returns what to do next. Raises BadInput if it is not empty, and for what a Space cannot do."""
-    option_values = {**asked, **settings.model_dump()}
+    option_values = {**options, **settings.model_dump()}
     if refused := next((refusal for name, refusal in _REFUSED.items() if option_values[name]), None):
         raise BadInput(refused)
-    if asked["board"] not in (None, "live"):
+    if options["board"] not in (None, "live"):
         raise BadInput("--board of a release does not go with --space; give live")
     policy = settings.policy
     if policy.endswith((".yaml", ".yml")) or "/" in policy:
         raise BadInput("--policy with --space: give one that ships, by name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--space {str(folder)!r} exists and is not empty; give a new folder")
-    models = read_arena_models(Path(str(asked["models"]))) if asked["models"] else []
+    models = read_arena_models(Path(str(options["models"]))) if options["models"] else []
     read_reasons(Path(settings.reasons) if settings.reasons else None)
     read_starters(Path(settings.starters) if settings.starters else None)
     try:
-        _write(folder, settings, asked)
+        _write(folder, settings, options)
     except OSError as error:
         raise BadInput(f"--space {str(folder)!r} cannot be written ({why_unreadable(error)}); give another") from None
     here = ", ".join(model.name for model in models if is_here(model.base_url))

@@ -85,8 +85,8 @@ def command_line() -> typer.Typer:
     return app
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         print(f"curate {version('arena-curation')}")
         raise typer.Exit
 

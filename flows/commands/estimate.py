@@ -49,16 +49,16 @@ def estimate(
     print_estimates(_of_products(settings, writer) if is_of_products else _estimates(settings), settings, as_json)
 
 
-def print_estimates(found: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
+def print_estimates(estimates: list[Estimate], settings: Settings, as_json: bool = False, err: bool = False) -> None:
     """Print a line for each service, and on stderr which prices are not confirmed."""
     from tasks.runtime.budget import load_prices
 
-    for row in found:
+    for row in estimates:
         text = row.model_dump_json() if as_json else _in_words(row)
         print(f"curate: {text}" if err else text, file=sys.stderr if err else sys.stdout)
-    if not as_json and not found:
+    if not as_json and not estimates:
         print("no paid service is chosen, or nothing is left to ask it; it would cost nothing")
-    for line in load_prices(settings.prices).doubts(row.service for row in found):
+    for line in load_prices(settings.prices).doubts(row.service for row in estimates):
         note(line)
 
 

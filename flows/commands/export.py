@@ -156,7 +156,9 @@ def _screened_cases(store: "Store", versions: "Versions", released: "ReleasedCas
     return released.figures({row.item_id for row in rows if not row.reasons and row.text == unchanged[row.item_id]})
 
 
-def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"], pages: "Mapping[str, str] | None" = None) -> None:
+def write_new_figures(
+    out: str, make_parts: Callable[[], "Sequence[Part]"], pages: "Mapping[str, str] | None" = None
+) -> None:
     """Write figures, their tables, and pages (name -> HTML) to a new folder.
 
     Raises BadInput where there is one, before any figure is made.
@@ -167,7 +169,7 @@ def write_new_figures(out: str, made: Callable[[], "Sequence[Part]"], pages: "Ma
     with destination(out) as folder:
         if folder.exists():
             raise BadInput(f"{out!r} exists already; give a folder that does not")
-        parts = made()
+        parts = make_parts()
         folder.mkdir(parents=True)
         boxes = write_figures(folder, parts)
         for name, page in (pages or {}).items():

@@ -136,13 +136,13 @@ class PlannedComparison:
         if self.kept is not None:
             with writing(self.settings.store) as store:
                 documents = stored_documents(store, self.kept, self.signal, side.providers)
-                labels, done = ask_and_store(store, documents.load, wanted=self.wanted)
+                labels, done = ask_and_store(store, documents.load, document_ids=self.wanted)
         elif self.answers and side.providers.paid([self.signal]):
             document_of = by_answer_id(self.documents)
             with writing(self.answers) as store:
                 by_answer, done = ask_and_store(
                     store, lambda answer_ids: [document_of[answer_id] for answer_id in answer_ids],
-                    wanted=list(document_of),
+                    document_ids=list(document_of),
                 )  # fmt: skip
             # Documents of equal prompt and images have one answer.
             labels = {

@@ -78,13 +78,13 @@ _WIDTH = 190
 """Columns where the output is no terminal."""
 
 
-def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
+def print_agreement(agreements: Sequence[LabelAgreement], as_json: bool) -> None:
     """All comparisons side by side, form by form; then confusions, and agreement within files."""
     if as_json:
-        print_rows("agreement", found, as_json)
+        print_rows("agreement", agreements, as_json)
         return
-    print_rows("agreement", [figures for row in found for figures in _figures(row)], width=_WIDTH)
-    for row in found:
+    print_rows("agreement", [figures for row in agreements for figures in _figures(row)], width=_WIDTH)
+    for row in agreements:
         left_out = {
             f"items only in {row.a}": row.only_a,
             f"items only in {row.b}": row.only_b,
@@ -95,15 +95,15 @@ def print_agreement(found: Sequence[LabelAgreement], as_json: bool) -> None:
             note(f"left out: {one_line(counts)}")
         if 0 < len(row.labels) == len({*map(_name, row.labels)}) <= _CONFUSIONS_MAX:
             print_rows("confusion", list(_confusion(row)), width=_WIDTH)
-    print_raters(list({agreement.file: agreement for row in found for agreement in row.raters}.values()), False)
+    print_raters(list({agreement.file: agreement for row in agreements for agreement in row.raters}.values()), False)
 
 
-def print_raters(found: Sequence[RaterAgreement], as_json: bool) -> None:
+def print_raters(agreements: Sequence[RaterAgreement], as_json: bool) -> None:
     """Agreement of the raters of each file, form by form."""
-    if as_json or not found:
-        print_rows("raters", found, True)
+    if as_json or not agreements:
+        print_rows("raters", agreements, True)
         return
-    print_rows("raters", [figures for row in found for figures in _rater_figures(row)], width=_WIDTH)
+    print_rows("raters", [figures for row in agreements for figures in _rater_figures(row)], width=_WIDTH)
 
 
 def _figures(row: LabelAgreement) -> Iterator[dict[str, Any]]:

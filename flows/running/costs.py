@@ -175,15 +175,15 @@ def _sum(expected: Sequence[ExpectedCost], provider: str = "") -> float:
 
 
 def estimates_of_run(
-    settings: Settings, known: Store, source: Store, folder: str, screen_store: Screen
+    settings: Settings, store: Store, source: Store, folder: str, screen_store: Screen
 ) -> list[Estimate]:
-    """Estimates for items of `source` without signals in `known`; see `_decided` for the rest."""
+    """Estimates for items of `source` without signals in `store`; see `_decided` for the rest."""
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
-    decided, screeners = _decided(settings, known, source, folder, screen_store)
+    decided, screeners = _decided(settings, store, source, folder, screen_store)
     return [
-        *_of_images(settings, known, source, providers, prices),
-        *_of_texts(settings, known, source, decided, screeners),
-        *_of_documents(settings, known, source, decided),
+        *_of_images(settings, store, source, providers, prices),
+        *_of_texts(settings, store, source, decided, screeners),
+        *_of_documents(settings, store, source, decided),
     ]
 
 

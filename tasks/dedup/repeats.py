@@ -99,10 +99,10 @@ def _images(image_of: Mapping[str, str], rule: DuplicateRule) -> pl.Expr:
     return pl.col("image_ids").list.eval(image).list.join(" ")
 
 
-def asked_ids(store: Store, wanted: pl.DataFrame) -> pl.DataFrame:
+def asked_ids(store: Store, chosen: pl.DataFrame) -> pl.DataFrame:
     """conversation_id of the wanted ones, and `asked`: the number of the id of what `duplicates_of` compares of it."""
     asked_frames = list[pl.DataFrame]()
-    for conversations in store.batches(_ASKED, TEXTS_AT_ONCE, wanted=wanted):
+    for conversations in store.batches(_ASKED, TEXTS_AT_ONCE, wanted=chosen):
         # A row is one conversation and the id of its messages; compact, because the frame would hold the messages too.
         ids = conversations.select("conversation_id", asked=_plain("messages").map_elements(text_id, pl.String))
         asked_frames.append(compact(ids).with_columns(number_of(pl.col("asked"))))

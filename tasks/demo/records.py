@@ -148,11 +148,11 @@ def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[s
 
 
 def logged_vote(
-    kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str, reason: str = ""
+    kind: str, talks: Sequence[Talk], shown_names: Sequence[str], era: Era, at: float, address: str, reason: str = ""
 ) -> dict[str, Any]:
-    """The log line of a vote between two conversations; `shown` are the model names displayed on the page."""
+    """The log line of a vote between two conversations; `shown_names` are the model names displayed on the page."""
     states = [state(talk, era) for talk in talks]
-    record = {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}
+    record = {"tstamp": round(at, 4), "type": kind, "models": list(shown_names), "states": states, "ip": address}
     return record | ({"reason": reason} if reason else {})
 
 

@@ -62,14 +62,14 @@ def quality(model: Model) -> float:
     return (model.strength - min(strengths)) / (max(strengths) - min(strengths))
 
 
-def verdict(rng: Random, left: Model, right: Model) -> str:
+def verdict(rng: Random, left_model: Model, right: Model) -> str:
     """The type of a random vote. Ties do not depend on the models, so they do not change the models' order."""
     luck = rng.random()
     if luck < TIE_PROBABILITY:
         return "tievote"
     if luck < TIE_PROBABILITY + BOTH_BAD_PROBABILITY:
         return "bothbad_vote"
-    left_wins = 1 / (1 + 10 ** ((right.strength - left.strength) / 400))
+    left_wins = 1 / (1 + 10 ** ((right.strength - left_model.strength) / 400))
     return "leftvote" if rng.random() < left_wins else "rightvote"
 
 
@@ -171,7 +171,7 @@ class Stage:
         person = person or self.crowd.anybody(rng)
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
         then = Moment(moment.day, max(line.at for line in lines) + rng.uniform(3, 90))
-        return [*lines, vote_line(rng, then, talks, person, *facts, shown=shown, asks_why=asks_why, vote=vote)]
+        return [*lines, vote_line(rng, then, talks, person, *facts, shown_names=shown, asks_why=asks_why, vote=vote)]
 
 
 PlayedScene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
@@ -180,12 +180,14 @@ PlayedScene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
 
 def vote_line(
     rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: PlantedFact,
-    shown: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
+    shown_names: Sequence[str] = ("", ""), asks_why: bool = False, vote: str = "",
 ) -> LogLine:  # fmt: skip
     """A vote, by default random from the strengths of the two models; some with a reason, if the page asks why."""
     kind = vote or verdict(rng, talks[0].model, talks[1].model)
     reason = vote_reason(kind, talks[0].conv_id) if asks_why and person.language == "en" else ""
-    return record_line(logged_vote(kind, talks, shown, moment.era, moment.at, person.address, reason), facts=facts)
+    return record_line(
+        logged_vote(kind, talks, shown_names, moment.era, moment.at, person.address, reason), facts=facts
+    )
 
 
 def vote_reason(kind: str, conv_id: str) -> str:

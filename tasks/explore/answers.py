@@ -35,10 +35,10 @@ class FirstRows(NamedTuple):
     """Whether a column holds ids of items."""
 
 
-def first_rows(asked: AskedTables, question: str) -> FirstRows:
+def first_rows(tables: AskedTables, question: str) -> FirstRows:
     """The first rows of an answer. Raises BadInput, in one line, for a question that cannot be asked."""
     columns, rows = list[str](), list[dict[str, Any]]()
-    for batch in asked.answer(question):
+    for batch in tables.answer(question):
         columns = batch.schema.names
         rows += batch.slice(0, PAGE_ROWS_MAX + 1 - len(rows)).to_pylist()
         if len(rows) > PAGE_ROWS_MAX:
@@ -49,11 +49,11 @@ def first_rows(asked: AskedTables, question: str) -> FirstRows:
     return FirstRows(columns, cells, numbers, len(rows) > PAGE_ROWS_MAX, bool({*columns} & {*ID_COLUMNS}))
 
 
-def ids_of_answer(asked: AskedTables, question: str) -> pl.Series:
+def ids_of_answer(tables: AskedTables, question: str) -> pl.Series:
     """String: the distinct ids in the `ID_COLUMNS` of an answer. Raises NoSelection."""
     ids = [pl.Series([], dtype=pl.String)]
     try:
-        for batch in asked.answer(question):
+        for batch in tables.answer(question):
             columns = [name for name in batch.schema.names if name in ID_COLUMNS]
             if not columns:
                 raise NoSelection(f"The answer names no items: SELECT one of {', '.join(ID_COLUMNS)}")

@@ -78,9 +78,9 @@ class Statement(NamedTuple):
         return f"SELECT * FROM (\n{self.text}\n)"  # noqa: S608 - the checked statement of whoever asks
 
 
-def checked_question(question: str, known: Iterable[str]) -> Statement:
+def checked_question(question: str, tables: Iterable[str]) -> Statement:
     """The one statement of a question. Raises BadInput unless it only reads what is known."""
-    known = set(known)
+    tables = set(tables)
     with duckdb.connect(":memory:") as parser, sql_errors():
         lock(parser)
         statements = parser.extract_statements(question)
@@ -103,7 +103,7 @@ def checked_question(question: str, known: Iterable[str]) -> Statement:
     for node in _nodes(tree):
         _check_node(node)
         if node.get("type") == "BASE_TABLE":
-            names |= _named_table(node, known, local)
+            names |= _named_table(node, tables, local)
     return Statement(text, frozenset(names))
 
 

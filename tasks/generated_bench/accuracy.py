@@ -72,9 +72,9 @@ def letter_of(text: str, options: int) -> str | None:
     return next(iter(letters)) if len(letters) == 1 and letters <= set(CHOICE_LETTERS[:options]) else None
 
 
-def counted_version(model: str, found: Iterable[str], versions: Collection[str]) -> str:
+def counted_version(model: str, answer_versions: Iterable[str], versions: Collection[str]) -> str:
     """The version of a model's answers that counts. Raises BadInput for several of which `versions` names not one."""
-    all_versions = sorted(set(found))
+    all_versions = sorted(set(answer_versions))
     chosen = [version for version in all_versions if version in versions] if len(all_versions) > 1 else all_versions
     if len(chosen) != 1:
         raise BadInput(
@@ -116,14 +116,14 @@ def sliced(items: Sequence[GeneratedItem], slices: Collection[str]) -> Iterable[
             yield f"{prefix}:{value}", [item for item in items if getattr(item, field) == value]
 
 
-def interval(right: int, of: int) -> tuple[float | None, float | None, float | None]:
+def interval(right: int, items: int) -> tuple[float | None, float | None, float | None]:
     """(share, low, high): Wilson's 95 % interval; nulls without items."""
     from scipy.stats import binomtest  # slow to import
 
-    if not of:
+    if not items:
         return None, None, None
-    bounds = binomtest(right, of).proportion_ci(method="wilson")
-    return right / of, float(bounds.low), float(bounds.high)
+    bounds = binomtest(right, items).proportion_ci(method="wilson")
+    return right / items, float(bounds.low), float(bounds.high)
 
 
 def _row(name: str, model: str, marks: Marked, ids: set[str], common: set[str], author: str) -> AccuracyRow:

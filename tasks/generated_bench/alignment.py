@@ -37,10 +37,10 @@ def align(
     )  # fmt: skip
 
 
-def check_answers(checks: Sequence[CheckQuestion], said: Sequence[str]) -> list[CheckAnswer]:
+def check_answers(checks: Sequence[CheckQuestion], answers: Sequence[str]) -> list[CheckAnswer]:
     """Each answer compared with the expected one. Where the question it depends on is wrong, it is wrong, too."""
     compared: list[CheckAnswer] = []
-    for check, answer in zip(checks, said, strict=True):
+    for check, answer in zip(checks, answers, strict=True):
         right = same(answer, check.answer) and (check.parent is None or compared[check.parent].right)
         about = check.model_dump(include={"question", "element", "type"})
         compared.append(CheckAnswer(**about, expected=check.answer, said=answer[:200], right=right))

@@ -32,19 +32,19 @@ def levels() -> dict[str, Level]:
     return {name: Level(**value) for name, value in read_yaml(Path(__file__).with_name("levels.yaml")).items()}
 
 
-def known_levels(given: Sequence[str]) -> list[str]:
+def known_levels(levels_given: Sequence[str]) -> list[str]:
     """The given levels, in their own order. Raises BadInput for an unknown one."""
-    for name in given:
+    for name in levels_given:
         if name not in levels():
             raise BadInput(f"--set generate.levels: unknown level {known_values(name, levels())}")
-    return [name for name in levels() if name in given]
+    return [name for name in levels() if name in levels_given]
 
 
-def check_author(author: Author, wanted: GenerateSettings) -> None:
+def check_author(author: Author, settings: GenerateSettings) -> None:
     """Raises BadInput when the author cannot write about the capability, or not at these levels; it asks nobody."""
     if isinstance(author, ChoosyAuthor):
-        capability, of_bench = load_capability(wanted.capability), {name: levels()[name] for name in wanted.levels}
-        if reason := author.refusal(AspectsWanted(capability, wanted.general, wanted.fine, levels=of_bench)):
+        capability, of_bench = load_capability(settings.capability), {name: levels()[name] for name in settings.levels}
+        if reason := author.refusal(AspectsWanted(capability, settings.general, settings.fine, levels=of_bench)):
             raise BadInput(reason)
 
 

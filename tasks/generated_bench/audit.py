@@ -57,7 +57,7 @@ def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, Ge
 
 
 def unasked(
-    store: Store, items: Sequence[GeneratedItem], descriptions: Mapping[str, GeneratedDescription], asked: AskedModel,
+    store: Store, items: Sequence[GeneratedItem], descriptions: Mapping[str, GeneratedDescription], model: AskedModel,
     modes: Collection[AuditMode],
 ) -> list[AskedAgain]:  # fmt: skip
     """Items that a model has not answered yet in these modes."""
@@ -65,7 +65,7 @@ def unasked(
     return [
         asked_as(item, mode, descriptions[item.description_id].description)
         for item, mode in product(items, sorted(modes))
-        if (item.item_id, asked.name, mode, asked.version) not in answered
+        if (item.item_id, model.name, mode, model.version) not in answered
     ]
 
 

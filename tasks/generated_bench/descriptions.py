@@ -115,7 +115,7 @@ def description_id_of(bench: str, aspect: int, level: str, number: int) -> str:
 
 
 def description_problem(
-    reply: WrittenDescription, level: Level, kept_out: Sequence[str], known: Sequence[str]
+    reply: WrittenDescription, level: Level, kept_out: Sequence[str], earlier: Sequence[str]
 ) -> str | None:
     """Why a description is asked for again; null for one that can be used."""
     words = words_of(reply.description)
@@ -133,7 +133,7 @@ def description_problem(
         return f"{phrase_match[0]!r}, a relation between things"
     if not level.light and (phrase_match := _LIGHT.search(reply.description)):
         return f"{phrase_match[0]!r}, about light"
-    if any(words == words_of(text) for text in known):
+    if any(words == words_of(text) for text in earlier):
         return "the same as an earlier one"
     return None
 

@@ -91,11 +91,11 @@ def begin_bench(store: Store, settings: Settings) -> GeneratedBench:
     return bench
 
 
-def write_missing_aspects(store: Store, made: BenchState, author: Author, work: Work) -> None:
+def write_missing_aspects(store: Store, state: BenchState, author: Author, work: Work) -> None:
     """All aspects, or none."""
-    if made.aspects:
+    if state.aspects:
         return
-    aspects = write_aspects(author, made.bench, made.capability)
+    aspects = write_aspects(author, state.bench, state.capability)
     if isinstance(aspects, Failed):
         work.took("author", aspects)
         return
@@ -104,16 +104,16 @@ def write_missing_aspects(store: Store, made: BenchState, author: Author, work: 
     work.counts["aspects"] = len(aspects)
 
 
-def write_missing_descriptions(store: Store, made: BenchState, author: Author, work: Work) -> None:
+def write_missing_descriptions(store: Store, state: BenchState, author: Author, work: Work) -> None:
     """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
-    for first in range(0, made.bench.per_aspect, DESCRIPTIONS_A_ROUND):
-        last = min(first + DESCRIPTIONS_A_ROUND, made.bench.per_aspect)
+    for first in range(0, state.bench.per_aspect, DESCRIPTIONS_A_ROUND):
+        last = min(first + DESCRIPTIONS_A_ROUND, state.bench.per_aspect)
         written = {
             item_progress.description.description_id: item_progress.description
-            for item_progress in read_bench(store, made.bench.bench).progress
+            for item_progress in read_bench(store, state.bench.bench).progress
         }
-        cells = list(product(sorted(made.aspects), made.bench.levels))
-        write = partial(_write_cell, made, author, written, range(first, last))
+        cells = list(product(sorted(state.aspects), state.bench.levels))
+        write = partial(_write_cell, state, author, written, range(first, last))
         with (
             append_incrementally(store, "generated_descriptions") as append_descriptions,
             append_incrementally(store, "generated_outcomes") as append_outcomes,
@@ -121,7 +121,7 @@ def write_missing_descriptions(store: Store, made: BenchState, author: Author, w
             for results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
                     if isinstance(result, Failed) and result.reason in _REJECTED:
-                        about = {"description_id": description_id, "bench": made.bench.bench, "reason": result.reason}
+                        about = {"description_id": description_id, "bench": state.bench.bench, "reason": result.reason}
                         outcome = GeneratedOutcome(**about, outcome=Outcome.DROPPED, images=0, score=None)
                         append_outcomes([outcome.model_dump()])
                         work.counts[result.reason] += 1
@@ -151,17 +151,17 @@ def _write_cell(
     return new_descriptions
 
 
-def draw_missing(store: Store, made: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
+def draw_missing(store: Store, state: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
     """Have every image drawn that is wanted now. Writes `drawings`; ingest takes the images out of it."""
     ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
-    undrawn = [item_progress for item_progress in made.progress if item_progress.next_step(rule)[0] is NextStep.DRAW]
+    undrawn = [item_progress for item_progress in state.progress if item_progress.next_step(rule)[0] is NextStep.DRAW]
     orders = [(item_progress.description, item_progress.next_attempt) for item_progress in undrawn]
     orders = [
         (description, attempt)
         for description, attempt in orders
         if (description.description_id, attempt) not in ordered
     ]
-    draw = partial(_draw, pictures, made.bench.seed)
+    draw = partial(_draw, pictures, state.bench.seed)
     drawn = ask_each("drawings", draw, orders, pictures.calls_at_once)
     store_results(store, "drawings", drawn, "pictures", work, lambda drawing: drawing.state)
 
@@ -180,11 +180,11 @@ def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, in
     )  # fmt: skip
 
 
-def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
+def check_missing(store: Store, state: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
     """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
     unchecked = {
         item_progress.images[-1].image_id or "": item_progress
-        for item_progress in made.progress
+        for item_progress in state.progress
         if item_progress.next_step(rule)[0] is NextStep.CHECK
     }
     images = StoredImages(store, "images")
@@ -195,7 +195,7 @@ def check_missing(store: Store, made: BenchState, viewer: Viewer, rule: Generate
 
     checked = ask_each("checked images", check, images.ordered(unchecked), viewer.calls_at_once)
     store_results(store, "alignments", checked, "viewer", work)
-    now = read_bench(store, made.bench.bench).progress
+    now = read_bench(store, state.bench.bench).progress
     # one pair an item that the policy drops now, with the reason that its outcome gets
     dropped = [
         (item_progress, why)
@@ -213,22 +213,22 @@ def end_all(store: Store, outcomes: Sequence[GeneratedOutcome], work: Work) -> N
     work.counts.update(outcome.reason or str(outcome.outcome) for outcome in outcomes)
 
 
-def write_missing_questions(store: Store, made: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
+def write_missing_questions(store: Store, state: BenchState, author: Author, rule: GeneratedRule, work: Work) -> None:
     """A question for every accepted image; rejected ones are asked for again, at most QUESTION_ATTEMPTS in all.
 
     It ends each description whose question is accepted, as an item, or rejected for good.
     """
     unsettled = [
         item_progress
-        for item_progress in made.progress
+        for item_progress in state.progress
         if _asks(item_progress, rule) and not _settled(item_progress.questions)
     ]
-    ask = partial(_ask, made, author)
+    ask = partial(_ask, state, author)
     written = chain.from_iterable(ask_each("questions", ask, unsettled, author.calls_at_once))
     store_results(
         store, "generated_questions", written, "author", work, lambda row: "rejected" if row.problem else "accepted"
     )
-    now = read_bench(store, made.bench.bench).progress
+    now = read_bench(store, state.bench.bench).progress
     settled = [
         item_progress for item_progress in now if _asks(item_progress, rule) and _settled(item_progress.questions)
     ]
@@ -260,35 +260,35 @@ def _ask(state: BenchState, author: Author, progress_of_item: ItemProgress) -> l
     return questions
 
 
-def store_items(store: Store, made: BenchState, tombstones: Tombstones, work: Work) -> None:
+def store_items(store: Store, state: BenchState, tombstones: Tombstones, work: Work) -> None:
     """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
-    if made.items or len(made.outcomes) < made.wanted:
-        work.counts["unfinished"] = made.wanted - len(made.outcomes)
+    if state.items or len(state.outcomes) < state.wanted:
+        work.counts["unfinished"] = state.wanted - len(state.outcomes)
         return
-    done = [item_progress for item_progress in made.progress if item_progress.accepted]
+    done = [item_progress for item_progress in state.progress if item_progress.accepted]
     accepted = (
         Accepted(item_progress.description, item_progress.questions[-1], item_progress.images[-1].name)
         for item_progress in done
     )
-    every = make_items(made.bench, made.aspects, accepted)
+    every = make_items(state.bench, state.aspects, accepted)
     gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
     items = [item for item in every if item.item_id not in gone]
-    if missing := sum(outcome.outcome is Outcome.ITEM for outcome in made.outcomes.values()) - len(items):
+    if missing := sum(outcome.outcome is Outcome.ITEM for outcome in state.outcomes.values()) - len(items):
         work.counts["taken_down"] = missing
     if items:
         store.append("generated_items", frame_of(type(items[0]), items))
 
 
 def estimate_making(
-    wanted: GenerateSettings, capability: Capability, levels: Mapping[str, Level], rule: GeneratedRule,
+    settings: GenerateSettings, capability: Capability, levels: Mapping[str, Level], rule: GeneratedRule,
     providers: Providers, prices: Prices, count: Count,
 ) -> list[Estimate]:  # fmt: skip
     """One row for each capability with a paid provider: expected calls, and the most they can cost.
 
     Expected: every first attempt succeeds. Most: every description, image and question is asked for as often as it may.
     """
-    chosen_levels = [levels[name] for name in wanted.levels]
-    of_a_level = wanted.general * wanted.fine * wanted.per_aspect
+    chosen_levels = [levels[name] for name in settings.levels]
+    of_a_level = settings.general * settings.fine * settings.per_aspect
     descriptions, checks = of_a_level * len(chosen_levels), of_a_level * sum(level.checks for level in chosen_levels)
     words = of_a_level * sum(level.words_max for level in chosen_levels)
     prompt_tokens = count(capability.model_dump_json()) + PROMPT_TOKENS

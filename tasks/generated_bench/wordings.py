@@ -28,9 +28,9 @@ def same(first: str, second: str) -> bool:
     return words_of(first) == words_of(second)
 
 
-def repeats(name: str, known: Iterable[str]) -> bool:
+def repeats(name: str, earlier: Iterable[str]) -> bool:
     """Whether a name shares ALIKE_MIN of its words (Jaccard) with one that is known, small words left out."""
-    name_words, *others = ({word for word in words_of(text) if word not in _SMALL} for text in (name, *known))
+    name_words, *others = ({word for word in words_of(text) if word not in _SMALL} for text in (name, *earlier))
     return any(len(name_words & other) / max(1, len(name_words | other)) >= ALIKE_MIN for other in others)
 
 

@@ -153,13 +153,13 @@ def file_stamp(file: Path) -> tuple[int, int]:
 
 
 def embedded_images(
-    files: Iterable[tuple[LogFile, str]], wanted: Iterable[str], held: Set[str]
+    files: Iterable[tuple[LogFile, str]], image_ids: Iterable[str], held_back: Set[str]
 ) -> Iterator[ImageSource]:
     """The wanted images that rows of `files`, which are (file, format), hold or name by a path: each once, in order.
 
-    Files that are flagged as a whole are not opened, nor those of images that are `held`.
+    Files that are flagged as a whole are not opened, nor those of images that are `held_back`.
     """
-    missing = set(wanted)
+    missing = set(image_ids)
     for file, format_name in files:
         shape = None if format_name == ARENA_LOGS else adapter(format_name)
         if shape is None or shape.image_column is None or file.csam or not missing:
@@ -167,7 +167,7 @@ def embedded_images(
         for number, row in _rows_with_images(file, shape.image_column):
             place = Place(file.source, number, file.folder)
             for name, image in _images_of(row, shape, place):
-                source = _source(name, image, file, place, held) if name in missing else None
+                source = _source(name, image, file, place, held_back) if name in missing else None
                 if source is not None:
                     missing.discard(name)
                     yield source

@@ -384,13 +384,13 @@ def source_files(
     return [(file, format) for file in files]
 
 
-def files_in_words(files: Sequence[tuple[RecordSource, str]], given: str | None) -> str:
-    """A message about the files and formats to read; `given` is the value of `--format`."""
+def files_in_words(files: Sequence[tuple[RecordSource, str]], format_name: str | None) -> str:
+    """A message about the files and formats to read; `format_name` is the value of `--format`."""
     counts = Counter(name for _, name in files)
     shapes = ", ".join(
         f"{count:,} {'file' if count == 1 else 'files'} as {name}" for name, count in sorted(counts.items())
     )
-    guessed = given is None and set(counts) != {ARENA_LOGS}
+    guessed = format_name is None and set(counts) != {ARENA_LOGS}
     return f"reading {shapes}{', recognized by their columns (--format overrides)' if guessed else ''}"
 
 

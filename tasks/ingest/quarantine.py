@@ -270,24 +270,24 @@ def hold(
     store: Store,
     earlier: list[str],
     new: list[str],
-    known: pl.DataFrame,
+    earlier_ids: pl.DataFrame,
     cause: QuarantineCause,
     conversations: Iterable[str] = (),
     images: Iterable[str] = (),
 ) -> tuple[list[str], list[str], pl.DataFrame, pl.DataFrame]:
     """Remove quarantined lines from parts of `sightings`; from `earlier` parts only when something new is quarantined.
 
-    `known` is the `quarantine` table so far; `conversations` and `images` are the conv_ids and image names to add.
+    `earlier_ids` is the `quarantine` table so far; `conversations` and `images` are conv_ids and image names to add.
 
     Returns:
         (earlier parts, new parts, rows of `quarantine` for the cause, rejects of removed lines)
     """
-    known = known.filter(cause=cause.value)
-    keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
+    earlier_ids = earlier_ids.filter(cause=cause.value)
+    keys = {kind: set(earlier_ids.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
     added = (keys["conversation"].union(conversations), keys["image"].union(images))
     quarantine_rows = quarantined(store, new, *added, cause)
     rejects = [frame_of(Reject, [])]
-    if quarantine_rows.height != known.height:  # otherwise earlier runs have removed their lines
+    if quarantine_rows.height != earlier_ids.height:  # otherwise earlier runs have removed their lines
         quarantine_rows = quarantined(store, earlier + new, *added, cause)
         earlier, withdrawn = withdraw(store, earlier, quarantine_rows, *_REASONS[cause])
         rejects.append(withdrawn)
@@ -328,12 +328,12 @@ def touches(conversations: Iterable[str], images: Iterable[str]) -> pl.Expr:
 
 
 def withdraw(
-    store: Store, parts: Sequence[str], held: pl.DataFrame, reason: RejectReason, evidence: str
+    store: Store, parts: Sequence[str], held_ids: pl.DataFrame, reason: RejectReason, evidence: str
 ) -> tuple[list[str], pl.DataFrame]:
-    """(parts without the lines that share a conversation or image with `held`, rejects of those lines)."""
-    if held.is_empty():
+    """(parts without the lines that share a conversation or image with `held_ids`, rejects of those lines)."""
+    if held_ids.is_empty():
         return list(parts), frame_of(Reject, [])  # unread
-    keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
+    keys = {kind: set(held_ids.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
     unwanted = touches(keys["conversation"], keys["image"])
     withdrawn: set[tuple[str, int]] = set()
     for part in parts:

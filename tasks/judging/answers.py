@@ -25,10 +25,10 @@ AnswersByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Model -> question_id -> its row of `answers`."""
 
 
-def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[BenchQuestion]:
+def unanswered(store: Store, bench: Bench, model: AskedModel) -> list[BenchQuestion]:
     """The questions without an answer of this version of the model."""
     stored_keys = set(store.read("answers", _KEY).iter_rows())
-    model_key = (asked.name, asked.version)
+    model_key = (model.name, model.version)
     return [
         question
         for question in bench.questions

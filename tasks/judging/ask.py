@@ -55,15 +55,15 @@ class Judge:
     """Note of reports on a stand-in."""
 
 
-def model_judge(asked: AskedModel, protocol: Protocol) -> Judge:
+def model_judge(judging_model: AskedModel, protocol: Protocol) -> Judge:
     """A model that judges. Raises MissingProvider without the vendor's package or without a key."""
-    model = chat_model(asked)
-    return Judge(asked.name, judge_version(asked, protocol), partial(_reply, model, protocol), model)
+    model = chat_model(judging_model)
+    return Judge(judging_model.name, judge_version(judging_model, protocol), partial(_reply, model, protocol), model)
 
 
-def judge_version(asked: AskedModel, protocol: Protocol) -> str:
+def judge_version(model: AskedModel, protocol: Protocol) -> str:
     """The versions of model, with its settings, and protocol."""
-    return f"{asked.version}+{protocol.version}"
+    return f"{model.version}+{protocol.version}"
 
 
 def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:

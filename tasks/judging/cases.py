@@ -99,28 +99,28 @@ def _is_open(answer: CaseAnswer) -> bool:
     return bool(answer.text.strip()) and answer.people is None and answer.mark in _OPEN_MARKS
 
 
-def estimate_proposals(store: Store, asked: AskedModel, prices: Prices, count: Count) -> list[Estimate]:
+def estimate_proposals(store: Store, model: AskedModel, prices: Prices, count: Count) -> list[Estimate]:
     """Cost of what a judge has not judged yet. Raises BadInput when no case has a reference."""
     images, instructions = StoredImages(store, "images", "redacted_images"), load_prompt(_PROMPT).text
     texts = [
         (f"{instructions}\n{question.material}", _pictures(images, question.case))
-        for question in _unjudged(store, _reviewer(asked))
+        for question in _unjudged(store, _reviewer(model))
     ]
-    return chat_cost(asked, f"answers to failures judged by {asked.name}", texts, REPLY_TOKENS, prices, count)[:1]
+    return chat_cost(model, f"answers to failures judged by {model.name}", texts, REPLY_TOKENS, prices, count)[:1]
 
 
-def propose_verdicts(store: Store, asked: AskedModel, work: Work, now: datetime) -> None:
+def propose_verdicts(store: Store, judge: AskedModel, work: Work, now: datetime) -> None:
     """Ask a judge about every answer that is open. A failed call stores nothing, so the next run makes it again.
 
     Raises BadInput when no case has a reference.
     """
-    reviewer = _reviewer(asked)
+    reviewer = _reviewer(judge)
     questions = _unjudged(store, reviewer)
-    model, images = chat_model(asked), StoredImages(store, "images", "redacted_images")
+    model, images = chat_model(judge), StoredImages(store, "images", "redacted_images")
     require_pictures(images, (image_id for question in questions for image_id in question.case.image_ids))
     ask = partial(_judged, model, images, reviewer, now)
     results = ask_each("answers to failures", ask, questions, model.calls_at_once)
-    store_results(store, "reviews", results, asked.name, work, lambda review: review.verdict)
+    store_results(store, "reviews", results, judge.name, work, lambda review: review.verdict)
 
 
 def _judged(

@@ -93,9 +93,9 @@ def without_labels(text: str) -> tuple[str, int]:
     return text, len(marks)
 
 
-def without_quotes(text: str, shown: str) -> str:
+def without_quotes(text: str, judged_text: str) -> str:
     """A judge's text without double brackets that it quotes from what it was shown, such as [[1]]."""
-    return _DOUBLE.sub(lambda mark: "" if mark[0] in shown else mark[0], text)
+    return _DOUBLE.sub(lambda mark: "" if mark[0] in judged_text else mark[0], text)
 
 
 def _plain(mark: str) -> str:

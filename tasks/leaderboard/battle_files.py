@@ -274,7 +274,7 @@ def _times(column: pl.Series, place: str) -> pl.Series:
     return times
 
 
-def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
+def read_table(path: Path, columns: Set[str]) -> pl.DataFrame:
     """The wanted columns that a table has (CSV, JSON, Arrow, Parquet, or a folder of Parquet), CSV cells as text.
 
     If it has none of them, all its column names without rows. Raises BadInput for a file that is no table.
@@ -292,7 +292,7 @@ def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
     if path.is_file() and path.suffix not in _READERS:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
     try:
-        read = together(_READERS[file.suffix](file, wanted) for file in files)
+        read = together(_READERS[file.suffix](file, columns) for file in files)
         return pl.concat(map(_opened, read), how="vertical_relaxed")
     except BadInput:
         raise

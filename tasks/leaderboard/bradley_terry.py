@@ -83,13 +83,13 @@ def log_strengths(
     games: Vector,
     models: int,
     start: Vector | None = None,
-    known: Structure | None = None,
+    parts: Structure | None = None,
 ) -> Vector:
     """Log-strengths float64 (models,) from each pair's wins out of games, with mean 0 over each core.
 
-    NaN for a model without a battle. `start` is the initial guess; `known` is the structure, if it was computed before.
+    NaN for a model without a battle. `start` is the initial guess; `parts` is the structure, if it was computed before.
     """
-    group, core, *_ = structure(pairs, wins, games, models) if known is None else known
+    group, core, *_ = structure(pairs, wins, games, models) if parts is None else parts
     guess = np.zeros(models) if start is None else np.nan_to_num(start)
     strengths = np.full(models, np.nan)
     for number in range(group.max(initial=-1) + 1):
@@ -172,13 +172,13 @@ Fixed = list[tuple[Numbers, Numbers]]
 """(all models, fixed models) of each group; the fixed ones set its mean."""
 
 
-def fixed_models(known: Structure, anchor: int | None, firm: Mask) -> Fixed:
+def fixed_models(parts: Structure, anchor: int | None, firm: Mask) -> Fixed:
     """Fixed models of each group: the anchor, else the core's firm models, else its core, else all.
 
     `firm` (models,): models with enough votes that one more model, or one more vote, hardly moves their mean.
     """
-    groups = [np.flatnonzero(known.group == number) for number in range(known.group.max(initial=-1) + 1)]
-    return [(members, _fixed_of(members, known.core, anchor, firm)) for members in groups]
+    groups = [np.flatnonzero(parts.group == number) for number in range(parts.group.max(initial=-1) + 1)]
+    return [(members, _fixed_of(members, parts.core, anchor, firm)) for members in groups]
 
 
 def _fixed_of(members: Numbers, core: Mask, anchor: int | None, firm: Mask) -> Numbers:
@@ -188,14 +188,14 @@ def _fixed_of(members: Numbers, core: Mask, anchor: int | None, firm: Mask) -> N
     return next((choice for choice in choices if len(choice)), members)
 
 
-def place(strengths: Matrix, groups: Fixed, wanted: Vector) -> Matrix:
-    """Ratings (…, models) of log-strengths, shifted so that the mean of each group's fixed models is that of `wanted`.
+def place(strengths: Matrix, groups: Fixed, means: Vector) -> Matrix:
+    """Ratings (…, models) of log-strengths, shifted so that the mean of each group's fixed models is that of `means`.
 
     NaN strengths stay NaN and are ignored in means.
     """
     scaled = SCALE * strengths
     for members, fixed in groups:
-        gap = wanted[fixed] - scaled[..., fixed]
+        gap = means[fixed] - scaled[..., fixed]
         present = ~np.isnan(gap)
         count = present.sum(axis=-1, keepdims=True)
         mean = np.where(present, gap, 0).sum(axis=-1, keepdims=True) / count.clip(1)

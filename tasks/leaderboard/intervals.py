@@ -118,7 +118,7 @@ def placed_deviation(covariance: Matrix, groups: Fixed) -> Vector:
 
 
 def open_intervals(
-    ends: Numbers, wins: Vector, games: Vector, extra: Vector, strengths: Vector, known: Structure
+    ends: Numbers, wins: Vector, games: Vector, extra: Vector, strengths: Vector, structure: Structure
 ) -> tuple[Vector, Vector]:
     """Lower and upper ends (models,) of log-strengths outside the core; NaN for an infinite end and for core models.
 
@@ -127,13 +127,13 @@ def open_intervals(
     """
     low, high = np.full((2, len(strengths)), np.nan)
     log_odds = strengths[ends[:, 0]] - strengths[ends[:, 1]] + extra
-    for model in np.flatnonzero(~known.core & (known.group >= 0)):
+    for model in np.flatnonzero(~structure.core & (structure.group >= 0)):
         sign = (ends[:, 0] == model).astype(np.float64) - (ends[:, 1] == model)
         met = np.flatnonzero(sign)
         offset, won = sign[met] * log_odds[met] - strengths[model], np.where(sign > 0, wins, games - wins)[met]
-        if known.bounded_below[model]:
+        if structure.bounded_below[model]:
             low[model] = _profile_end(offset, won, games[met], -1)
-        if known.bounded_above[model]:
+        if structure.bounded_above[model]:
             high[model] = _profile_end(offset, won, games[met], 1)
     return low, high
 

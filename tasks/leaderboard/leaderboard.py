@@ -128,7 +128,7 @@ def rate_slice(
     votes = votes.grouped()
     wins, games = votes.sums()
     components = structure(votes.pairs, wins, games, len(votes.models))
-    strengths = log_strengths(votes.pairs, wins, games, len(votes.models), known=components)
+    strengths = log_strengths(votes.pairs, wins, games, len(votes.models), parts=components)
     spread, by_model = covariances(votes, strengths, components.core)
     if by_bootstrap(method):
         spread = bootstrap_strengths(votes, strengths, method.bootstraps, method.seed)

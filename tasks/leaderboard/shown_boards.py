@@ -34,18 +34,20 @@ def slices(ratings: pl.DataFrame) -> list[str]:
     return sorted(ratings["slice"].unique(), key=lambda name: (name != OVERALL, ":" in name, name))
 
 
-def shown_board(ratings: pl.DataFrame, name: str, of: BoardColumns = Rating.board) -> list[Rated]:
+def shown_board(ratings: pl.DataFrame, name: str, columns: BoardColumns = Rating.board) -> list[Rated]:
     """The board of a slice, best model first; models without a value are left out.
 
-    `ratings`: rows of a board with slice, model, rank, flags and the columns that `of` names.
+    `ratings`: rows of a board with slice, model, rank, flags and the columns that `columns` names.
     """
     if ratings.is_empty():
         return []
-    rows = best_first(ratings.filter(slice=name).drop_nulls(of.value), of.value)
+    rows = best_first(ratings.filter(slice=name).drop_nulls(columns.value), columns.value)
     if rows.is_empty():
         return []
-    rows = rows.with_columns(comparisons=pl.sum_horizontal(of.battles))
-    ends = rows.select(low=pl.min_horizontal(of.value, of.low), high=pl.max_horizontal(of.value, of.high))
+    rows = rows.with_columns(comparisons=pl.sum_horizontal(columns.battles))
+    ends = rows.select(
+        low=pl.min_horizontal(columns.value, columns.low), high=pl.max_horizontal(columns.value, columns.high)
+    )
     low, high = float(ends["low"].min()), float(ends["high"].max())  # type: ignore[arg-type]
     width = max(high - low, 1.0)
 
@@ -56,14 +58,14 @@ def shown_board(ratings: pl.DataFrame, name: str, of: BoardColumns = Rating.boar
         Rated(
             model=row["model"],
             rank=row["rank"],
-            rating=row[of.value],
-            low=row[of.low],
-            high=row[of.high],
+            rating=row[columns.value],
+            low=row[columns.low],
+            high=row[columns.high],
             battles=row["comparisons"],
             flags=tuple(row["flags"]),
-            at=place(row[of.value], low),
-            at_low=place(row[of.low], low),
-            at_high=place(row[of.high], high),
+            at=place(row[columns.value], low),
+            at_low=place(row[columns.low], low),
+            at_high=place(row[columns.high], high),
         )
         for row in rows.iter_rows(named=True)
     ]

@@ -65,7 +65,7 @@ def _fitted(cast: Votes) -> tuple[Vector, Mask]:
     """Log-strengths, and the models of finite rating."""
     sums = cast.sums()
     components = structure(cast.pairs, sums[0], sums[1], len(cast.models))
-    at = log_strengths(cast.pairs, sums[0], sums[1], len(cast.models), known=components)
+    at = log_strengths(cast.pairs, sums[0], sums[1], len(cast.models), parts=components)
     return at, np.asarray(components.core & (components.group == 0))
 
 

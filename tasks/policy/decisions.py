@@ -176,41 +176,41 @@ class Verdicts(NamedTuple):
     """The `near_prompts` table."""
 
 
-def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
+def verdicts(signals: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
-    review_verdicts, redacted = present_verdicts(known.store), known.redacted(policy)
+    review_verdicts, redacted = present_verdicts(signals.store), signals.redacted(policy)
 
     # rules about what is measured on everything; what they redact must be proven
-    screening, alone = conversation_hits(known, policy)
+    screening, alone = conversation_hits(signals, policy)
     screening = reviewed(screening, review_verdicts)
-    named, redacted_parts = known.with_left_names(policy), known.redacted_parts(policy)
-    unproven_hits = unproven(screening, redacted, named, redacted_parts, known.facts, known.signal, policy)
+    named, redacted_parts = signals.with_left_names(policy), signals.redacted_parts(policy)
+    unproven_hits = unproven(screening, redacted, named, redacted_parts, signals.facts, signals.signal, policy)
     screening = pl.concat([screening, unproven_hits])
 
     # what other people's benchmarks hold; before repeats, so that a dropped conversation represents no other
-    held_elsewhere = _over_set(policy.known_benchmarks, _of_benchmarks(known.store, policy))
+    held_elsewhere = _over_set(policy.known_benchmarks, _of_benchmarks(signals.store, policy))
     screening = pl.concat([screening, held_elsewhere])
 
     # repeats among the rest
-    conversations = known.conversations.select(_OF_SET)
-    repeats = _repeats(known, _left(conversations, screening), policy)
+    conversations = signals.conversations.select(_OF_SET)
+    repeats = _repeats(signals, _left(conversations, screening), policy)
     duplicates = _over_set(policy.duplicates, repeats)
     screened = _left(conversations, screening, duplicates)
 
     # rules about what is measured only on the rest of that
-    described, described_alone = described_hits(known, policy, screened)
+    described, described_alone = described_hits(signals, policy, screened)
     described = reviewed(described, review_verdicts)
-    near = _near_prompts(known, _left(screened, described), policy)
+    near = _near_prompts(signals, _left(screened, described), policy)
     near_hits = _over_set(policy.near_prompts, near["conversation_a"])
 
     hits = pl.concat([screening, duplicates, described, near_hits])
-    decided = _of_conversations(known, hits, repeats, policy).with_columns(
+    decided = _of_conversations(signals, hits, repeats, policy).with_columns(
         kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode())
     )
     of_battles_alone = pl.concat([alone, described_alone])
     sides = pl.concat([screening.filter(_STOPS), described.filter(_STOPS), of_battles_alone])
-    both = pl.concat([decided, _of_battles(known, sides, policy)], how="diagonal")
-    withheld = _withheld_words(known, redacted, policy)
+    both = pl.concat([decided, _of_battles(signals, sides, policy)], how="diagonal")
+    withheld = _withheld_words(signals, redacted, policy)
     return Verdicts(_decisions(both, withheld, policy), of_battles_alone.select("item_id", "reason"), near)
 
 
@@ -229,26 +229,26 @@ def _left(items: pl.DataFrame, *hits: pl.DataFrame, key: str = "conversation_id"
     return items.filter(~pl.col(key).is_in(pl.concat(hits).filter(_STOPS)["item_id"].implode()))
 
 
-def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+def conversation_hits(signals: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rules of the first pass that fire: those with scope conversation, and those with scope battle."""
-    rules = [r for r in policy.rules if r.over is not Over.BATTLE and known.stands(r) and not describes(r)]
-    stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
-    hits = fired(rules, known.parts_to_screen(policy), known.facts, stated)
-    return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
+    rules = [r for r in policy.rules if r.over is not Over.BATTLE and signals.stands(r) and not describes(r)]
+    stated = {Over.CONVERSATION: conversation_columns(signals.conversations, policy)}
+    hits = fired(rules, signals.parts_to_screen(policy), signals.facts, stated)
+    return _by_scope(of_models(hits, rules, signals.conversations, policy), rules)
 
 
-def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def described_hits(signals: StoredSignals, policy: Policy, kept: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rules of the second pass that fire on the conversations that the first one keeps, in the form to be released."""
-    rules = [rule for rule in policy.rules if known.stands(rule) and describes(rule)]
-    redacted, items = known.redacted(policy), kept.select(item_id="conversation_id")
+    rules = [rule for rule in policy.rules if signals.stands(rule) and describes(rule)]
+    redacted, items = signals.redacted(policy), kept.select(item_id="conversation_id")
     untouched = items.join(redacted, left_on="item_id", right_on="conversation_id", how="anti")
-    forms = [(known.parts, untouched), (known.redacted_parts(policy), items)]
+    forms = [(signals.parts, untouched), (signals.redacted_parts(policy), items)]
     parts = {
         over: pl.concat(form_parts[over].join(form_items, on="item_id", how="semi") for form_parts, form_items in forms)
         for over in {rule.over for rule in rules}
     }
-    hits = fired(rules, parts, known.facts, {}, Step.DESCRIPTION)
-    return _by_scope(of_models(hits, rules, known.conversations, policy), rules)
+    hits = fired(rules, parts, signals.facts, {}, Step.DESCRIPTION)
+    return _by_scope(of_models(hits, rules, signals.conversations, policy), rules)
 
 
 def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -144,7 +144,7 @@ def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, 
 
 
 def redacted_image(
-    image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[PixelBox, ...]], str]
+    image_id: str, size: tuple[int, int], evidence: Findings, filled: Callable[[str, tuple[PixelBox, ...]], str]
 ) -> CoveredImage:
     """Fill all boxes found on the image and on its redacted versions; `size` is (width, height).
 
@@ -154,19 +154,19 @@ def redacted_image(
     values: dict[str, str] = {}
     counts: _Counts = Counter()
     for _ in range(REDACTION_ROUNDS):
-        hits = found.images.get(covered_id, ())
+        hits = evidence.images.get(covered_id, ())
         fresh = {grown(box, *size) for _, _, box in hits} - boxes
         if not fresh:
             break
         counts.update((reason, kind) for reason, kind, _ in hits)
-        values |= found.image_values.get(covered_id, {})
+        values |= evidence.image_values.get(covered_id, {})
         boxes |= fresh
         covered_id = filled(image_id, tuple(sorted(boxes)))
     return CoveredImage(covered_id, counts, values)
 
 
 def redacted(
-    rows: Sequence[Mapping[str, Any]], found: Findings, images: Mapping[str, CoveredImage], policy_hash: str
+    rows: Sequence[Mapping[str, Any]], evidence: Findings, images: Mapping[str, CoveredImage], policy_hash: str
 ) -> list[RedactedConversation]:
     """The redacted forms of rows of `conversations` that belong together, as the two sides of a battle do.
 
@@ -178,8 +178,8 @@ def redacted(
         value: kind for row_images in covered_images for image in row_images for value, kind in image.values.items()
     }
     turns = [turn for row in rows for turn in row["turns"]]
-    left_names = exercise_names_in(turns, found)
-    redacted_turns, counts = redact_texts(turns, found, values, left_names)
+    left_names = exercise_names_in(turns, evidence)
+    redacted_turns, counts = redact_texts(turns, evidence, values, left_names)
     forms, start = [], 0
     for row, own_images in zip(rows, covered_images, strict=True):
         end = start + len(row["turns"])
@@ -219,24 +219,24 @@ def _form(
 
 
 def redact_texts(
-    turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str], left: Set[str]
+    turns: Sequence[Mapping[str, Any]], evidence: Findings, values: Mapping[str, str], names_that_stay: Set[str]
 ) -> tuple[list[_Said], list[_Counts]]:
     """Redacted texts with their images, and counts. A value found in one message is replaced in all of them.
 
-    Names in `left` stay.
+    Names in `names_that_stay` stay.
     """
     texts, placed_images = [turn["content"] for turn in turns], [turn["images"] for turn in turns]
-    values = {value: kind for value, kind in values.items() if not is_left(value, kind, left)}
+    values = {value: kind for value, kind in values.items() if not is_left(value, kind, names_that_stay)}
     placeholders = Placeholders(texts)
     counts: list[_Counts] = [Counter() for _ in turns]
     reason_of: dict[str, str] = {}
     for _ in range(REDACTION_ROUNDS):
-        hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
+        hits = [evidence.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
         reason_of |= {span.type: reason for hit in hits for reason, span in hit}
         # names of exercises and options are redacted as persons where they do not stay
-        named = [[s._replace(type=PERSON) for s in found.exercise_names.get(text_id(text), ())] for text in texts]
+        named = [[s._replace(type=PERSON) for s in evidence.exercise_names.get(text_id(text), ())] for text in texts]
         spans = [
-            without_left(text, [*(s for _, s in hit), *names], left)
+            without_left(text, [*(s for _, s in hit), *names], names_that_stay)
             for text, hit, names in zip(texts, hits, named, strict=True)
         ]
         for text, text_spans in zip(texts, spans, strict=True):
@@ -255,15 +255,15 @@ def redact_texts(
     return list(zip(texts, placed_images, strict=True)), counts
 
 
-def exercise_names_in(turns: Sequence[Mapping[str, Any]], found: Findings) -> set[str]:
+def exercise_names_in(turns: Sequence[Mapping[str, Any]], evidence: Findings) -> set[str]:
     """Names of exercises and options in messages, in the form in which values are compared; they are not redacted.
 
     A name that is a person's in a message by a user is of that person, even where an exercise has it too.
     """
     users = [turn for turn in turns if turn["role"] == "user"]
-    hits = ((turn["content"], span) for turn in users for _, span in found.messages["user"].get(turn["text_id"], ()))
+    hits = ((turn["content"], span) for turn in users for _, span in evidence.messages["user"].get(turn["text_id"], ()))
     people = {plain_form(text[span.start : span.end], PERSON) for text, span in hits if span.type == PERSON}
-    spans = ((turn["content"], span) for turn in turns for span in found.exercise_names.get(turn["text_id"], ()))
+    spans = ((turn["content"], span) for turn in turns for span in evidence.exercise_names.get(turn["text_id"], ()))
     return {plain_form(text[span.start : span.end], PERSON) for text, span in spans} - people
 
 

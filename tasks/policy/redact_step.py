@@ -75,14 +75,14 @@ def redact_store(store: Store, hits: pl.DataFrame, policy: Policy, signals: Sign
     }
 
 
-def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[list[str]]:
-    """The conversations of `wanted`, each with all that battles connect it to, left sides first; each is in one group.
+def groups(chosen: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[list[str]]:
+    """The conversations of `chosen`, each with all that battles connect it to, left sides first; each is in one group.
 
     So a value has one placeholder in all battles that share a side. A dropped conversation is redacted with nothing:
     its battles fall.
     """
     votes = [sides for sides in battles.iter_rows() if dropped.isdisjoint(sides)]
-    conversation_ids = list(dict.fromkeys([*(side for sides in votes for side in sides), *sorted(wanted)]))
+    conversation_ids = list(dict.fromkeys([*(side for sides in votes for side in sides), *sorted(chosen)]))
     place = {conversation_id: number for number, conversation_id in enumerate(conversation_ids)}
     left_places, right_places = ([place[sides[n]] for sides in votes] for n in (0, 1))
     edges = coo_array(
@@ -93,7 +93,7 @@ def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[l
         conversation_ids, connected_components(edges, directed=False)[1].tolist(), strict=True
     ):
         of_group.setdefault(number, []).append(conversation_id)
-    return [group for group in of_group.values() if not wanted.isdisjoint(group)]
+    return [group for group in of_group.values() if not chosen.isdisjoint(group)]
 
 
 def _wanted(conversation_ids: Iterable[str]) -> pl.DataFrame:

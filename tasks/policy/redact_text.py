@@ -64,14 +64,14 @@ def _plain(char: str) -> str:
     return char if kind[0] in "LMN" else "" if kind == "Cf" else " "
 
 
-def is_left(value: str, kind: str, left: Set[str]) -> bool:
-    """Whether the value is a name whose plain form is in `left`."""
-    return kind == PERSON and plain_form(value, kind) in left
+def is_left(value: str, kind: str, names_that_stay: Set[str]) -> bool:
+    """Whether the value is a name whose plain form is in `names_that_stay`."""
+    return kind == PERSON and plain_form(value, kind) in names_that_stay
 
 
-def without_left(text: str, spans: Iterable[Span], left: Set[str]) -> list[Span]:
+def without_left(text: str, spans: Iterable[Span], names_that_stay: Set[str]) -> list[Span]:
     """The spans of a text without names that stay."""
-    return [span for span in spans if not is_left(text[span.start : span.end], span.type, left)]
+    return [span for span in spans if not is_left(text[span.start : span.end], span.type, names_that_stay)]
 
 
 def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:

@@ -124,17 +124,17 @@ def _own(capability: str, name: str, path: str, *first_arguments: Any) -> Any:
     return arguments[0]
 
 
-def by_model(capability: str, asked: AskedModel) -> Providers:
+def by_model(capability: str, model: AskedModel) -> Providers:
     """The embedded providers, but the model of a models file for this capability.
 
     Raises BadInput when no provider of the capability asks models of its vendor, and as `chat_model` does.
     """
-    providers = Providers({capability: asked.vendor})
-    path = PROVIDERS[capability][asked.vendor]
+    providers = Providers({capability: model.vendor})
+    path = PROVIDERS[capability][model.vendor]
     asking = path.partition(" -> ")[2]
     if not asking:
-        raise BadInput(f"model {asked.name!r}: {capability} is not asked of vendor {asked.vendor}; give another entry")
-    providers._loaded[path] = _own(capability, asked.vendor, asking, chat_model(asked))
+        raise BadInput(f"model {model.name!r}: {capability} is not asked of vendor {model.vendor}; give another entry")
+    providers._loaded[path] = _own(capability, model.vendor, asking, chat_model(model))
     return providers
 
 

@@ -51,12 +51,12 @@ class Endpoint:
     """Further headers of a request."""
 
 
-def chat_model(asked: AskedModel) -> ChatModel:
+def chat_model(model: AskedModel) -> ChatModel:
     """A connection to the model. Raises MissingProvider without the vendor's package or without a key."""
     make = _imported(
-        _CLASSES[asked.vendor], f"model {asked.name!r}: vendor {asked.vendor} cannot be loaded", "production"
+        _CLASSES[model.vendor], f"model {model.name!r}: vendor {model.vendor} cannot be loaded", "production"
     )
-    connection: ChatModel = make(asked if asked.vendor == "embedded" else _endpoint(asked))
+    connection: ChatModel = make(model if model.vendor == "embedded" else _endpoint(model))
     return connection
 
 

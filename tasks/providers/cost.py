@@ -116,7 +116,7 @@ def estimate_row(
 
 
 def chat_cost(
-    asked: AskedModel,
+    model: AskedModel,
     what: str,
     calls: Sequence[Sent],
     answer_tokens: int,
@@ -133,11 +133,11 @@ def chat_cost(
         calls=len(calls),
         input_tokens=more_tokens + sum(count(text) for text, _ in calls),
         image_sizes=[sent_size(*encoded_size(encoded)) for _, images in calls for _, encoded in images],
-        output_tokens=len(calls) * min(answer_tokens, asked.answer_tokens_max),
-        output_tokens_most=len(calls) * asked.answer_tokens_max,
+        output_tokens=len(calls) * min(answer_tokens, model.answer_tokens_max),
+        output_tokens_most=len(calls) * model.answer_tokens_max,
     )
-    modes = ("one by one",) if asked.self_hosted else ("one by one", "batch")
-    return [estimate_row(asked.service, what, len(calls), use, prices, mode) for mode in modes]
+    modes = ("one by one",) if model.self_hosted else ("one by one", "batch")
+    return [estimate_row(model.service, what, len(calls), use, prices, mode) for mode in modes]
 
 
 def size_of(item: str | DecodedImage | Document | TopicEvidence) -> ItemSize:

@@ -242,11 +242,11 @@ def _changes(release: Path, plan: UploadPlan, store: Store | None, parts: PartsO
     yield from diff_lines(difference)
 
 
-def diff_lines(found: ReleaseDiff) -> Iterator[str]:
+def diff_lines(difference: ReleaseDiff) -> Iterator[str]:
     """A difference without its rows."""
-    yield from (f"  {line}" for line in [*found.rules, *found.schema_changes])
-    yield from (f"  {name} {count:,}" for name, count in sorted(found.rows.items()) if not name.endswith("same"))
-    columns = sum((Counter(counts) for counts in found.columns.values()), Counter[str]())
+    yield from (f"  {line}" for line in [*difference.rules, *difference.schema_changes])
+    yield from (f"  {name} {count:,}" for name, count in sorted(difference.rows.items()) if not name.endswith("same"))
+    columns = sum((Counter(counts) for counts in difference.columns.values()), Counter[str]())
     if columns:
         yield "  changed columns: " + ", ".join(f"{name} {count:,}" for name, count in columns.most_common())
-    yield f"  {found.bump_in_words}"
+    yield f"  {difference.bump_in_words}"

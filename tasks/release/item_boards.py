@@ -32,7 +32,7 @@ def item_boards(
     title: str,
     items: str,
     rules: Rules,
-    shown: Callable[[BoardOf], Iterator[ShownBoard]],
+    boards: Callable[[BoardOf], Iterator[ShownBoard]],
     stand_ins: Callable[[pl.DataFrame], Sequence[str]] = lambda _: (),
 ) -> ReleasePart:
     """The part of some boards. `items`: the released table with their items, each of which names its benchmark.
@@ -44,8 +44,8 @@ def item_boards(
         tuple(BOARD_PATHS[name] for name in rules),
         partial(_write, tuple(rules), items, stand_ins),
         partial(_wrong, rules, items, stand_ins),
-        section=CardSection(title, title[3:].lower(), folder, partial(_section, title, shown), ITEM_BOARDS_SINCE),
-        boards=shown,
+        section=CardSection(title, title[3:].lower(), folder, partial(_section, title, boards), ITEM_BOARDS_SINCE),
+        boards=boards,
     )
 
 
@@ -123,10 +123,10 @@ def _cell(value: object) -> str:
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def percent_of(share: str, of: str) -> pl.Expr:
+def percent_of(share: str, number_column: str) -> pl.Expr:
     """A share with the number that it is of, such as `75 % of 4`; – where it is null."""
     whole = (100 * pl.col(share)).round(0).cast(pl.Int64)
-    return pl.format("{} % of {}", whole, pl.col(of)).fill_null("–").alias(share)
+    return pl.format("{} % of {}", whole, pl.col(number_column)).fill_null("–").alias(share)
 
 
 def ranked(rows: pl.DataFrame, value: str) -> pl.DataFrame:

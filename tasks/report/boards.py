@@ -301,9 +301,9 @@ def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str
     return rating_intervals(list(names), point, low, high, unit)
 
 
-def board_intervals(names: Iterable[str], table: pl.DataFrame, of: BoardColumns) -> Drawn:
+def board_intervals(names: Iterable[str], table: pl.DataFrame, columns: BoardColumns) -> Drawn:
     """A figure of the rows of a board: each value with its interval."""
-    return intervals(names, table, (of.value, of.low, of.high), of.unit)
+    return intervals(names, table, (columns.value, columns.low, columns.high), columns.unit)
 
 
 def rounded_table(table: pl.DataFrame, digits: int) -> pl.DataFrame:

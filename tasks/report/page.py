@@ -49,11 +49,11 @@ def new_figure(height: float, width: float = COLUMN_WIDTH) -> Figure:
     return Figure((width / 72, height / 72))
 
 
-def panel(figure: Figure, left: float, right: float, top: float, below: float) -> Axes:
+def panel(figure: Figure, left_margin: float, right: float, top: float, below: float) -> Axes:
     """Axes with these margins."""
     width, height = figure.get_size_inches() * 72
-    wide, high = max(width - left - right, 1) / width, max(height - top - below, 1) / height
-    return figure.add_axes((left / width, below / height, wide, high))
+    wide, high = max(width - left_margin - right, 1) / width, max(height - top - below, 1) / height
+    return figure.add_axes((left_margin / width, below / height, wide, high))
 
 
 P = ParamSpec("P")
@@ -106,12 +106,12 @@ def drawn_late(draw: Callable[P, Figure]) -> Callable[P, Drawn]:
 
 
 def bar_rows(
-    figure: Figure, left: float, labels: list[str], values: Sequence[float], colours: list[str], unit: str,
+    figure: Figure, left_edge: float, labels: list[str], values: Sequence[float], colours: list[str], unit: str,
     digits: int = 0,
 ) -> None:  # fmt: skip
-    """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
+    """Bars with names on the left and values on the right, from `left_edge` to the right, at the top of the figure."""
     below = figure.get_figheight() * 72 - rows_height(len(labels)) + BELOW
-    axes = panel(figure, left + width_beside(labels), 2 * EDGE, EDGE, below)
+    axes = panel(figure, left_edge + width_beside(labels), 2 * EDGE, EDGE, below)
     draw_bars(axes, values, colours, axes.get_position().width * COLUMN_WIDTH, digits)
     name_rows(axes, labels, unit)
 

@@ -10,19 +10,19 @@ from tasks.review_queue import yes_or_no
 
 
 def qualified(
-    given: Sequence[Review], known: Mapping[str, bool], least: float, finds_correct: Callable[[str], bool]
+    reviews: Sequence[Review], right_answers: Mapping[str, bool], least: float, finds_correct: Callable[[str], bool]
 ) -> tuple[list[Review], int]:
     """The verdicts of raters who have at least this share of the items with known answers right, and some of them.
 
-    With the number of raters who are left out. `known`: item -> whether it is correct. `finds_correct`: whether a
-    verdict calls its item so.
+    With the number of raters who are left out. `right_answers`: item -> whether it is correct. `finds_correct`: whether
+    a verdict calls its item so.
     """
-    right: dict[str, list[bool]] = {str(review.reviewer): [] for review in given}
-    for review in given:
-        if review.item_id in known:
-            right[str(review.reviewer)].append(finds_correct(review.verdict) == known[str(review.item_id)])
+    right: dict[str, list[bool]] = {str(review.reviewer): [] for review in reviews}
+    for review in reviews:
+        if review.item_id in right_answers:
+            right[str(review.reviewer)].append(finds_correct(review.verdict) == right_answers[str(review.item_id)])
     out = {rater for rater, tasks in right.items() if not tasks or sum(tasks) / len(tasks) < least}
-    return [review for review in given if review.reviewer not in out], len(out)
+    return [review for review in reviews if review.reviewer not in out], len(out)
 
 
 def read_qualification(file: Path) -> dict[str, bool]:

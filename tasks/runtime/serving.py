@@ -18,19 +18,19 @@ BODY_SECONDS, BODY_BYTES_A_SECOND = 15.0, 16 * 1024
 
 
 def is_from_elsewhere(
-    method: str, headers: Iterable[tuple[bytes, bytes]], known: Callable[[str], bool], proxied: bool = False
+    method: str, headers: Iterable[tuple[bytes, bytes]], is_known_host: Callable[[str], bool], proxied: bool = False
 ) -> bool:
     """Whether a request names another host, or a page of another site sent it; a link from there may be followed.
 
-    `known`: whether a value of Host is this server's. `proxied`: a proxy may have changed Host, so that a browser's own
-    word counts beside its Origin. Forms of pages that tell nobody their address come with the Origin `null`; then the
-    browser's word must be there.
+    `is_known_host`: whether a value of Host is this server's. `proxied`: a proxy may have changed Host, so that a
+    browser's own word counts beside its Origin. Forms of pages that tell nobody their address come with the Origin
+    `null`; then the browser's word must be there.
     """
     header_values: dict[str, list[str]] = {}
     for name, value in headers:
         header_values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     hosts, origins = header_values.get("host", []), header_values.get("origin", [])
-    if len(hosts) != 1 or len(origins) > 1 or not known(hosts[0]):
+    if len(hosts) != 1 or len(origins) > 1 or not is_known_host(hosts[0]):
         return True
     site = header_values.get("sec-fetch-site", ["same-origin"])[-1]
     followed = site == "none" or header_values.get("sec-fetch-mode", [""])[-1] == "navigate"

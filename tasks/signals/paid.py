@@ -102,7 +102,7 @@ def image_sizes(store: Store, *tables: str) -> dict[str, Size]:
 
 
 def estimate_images(
-    known: Store, images: Mapping[str, Size], providers: Providers, prices: Prices, count: Count, kinds: Sequence[str]
+    store: Store, images: Mapping[str, Size], providers: Providers, prices: Prices, count: Count, kinds: Sequence[str]
 ) -> list[Estimate]:
     """Cost of these signals of images (id -> size in pixels) that lack a value, at paid services."""
     signals_by_call = dict[str, list[str]]()
@@ -112,7 +112,7 @@ def estimate_images(
         signals_by_call.setdefault(providers[name].service if together else name, []).append(name)
     estimates = []
     for names in signals_by_call.values():
-        missing_images = {image_id for name in names for image_id in missing(known, signal_of(name, providers), images)}
+        missing_images = {image_id for name in names for image_id in missing(store, signal_of(name, providers), images)}
         items = [ItemSize(images=(images[image_id],)) for image_id in sorted(missing_images)]
         use = _as_measured(provider := providers[names[0]], items, count)
         use = replace(use, units=use.units * len(names))
@@ -121,14 +121,14 @@ def estimate_images(
 
 
 def estimate_texts(
-    known: Store, texts: Mapping[MeasuredOn, Mapping[str, str]], providers: Providers, prices: Prices, count: Count
+    store: Store, texts: Mapping[MeasuredOn, Mapping[str, str]], providers: Providers, prices: Prices, count: Count
 ) -> list[Estimate]:
     """Cost of measuring texts (text id -> text) at paid services."""
     estimates, kinds = [], text_signals(providers)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         sent = {text_id: text for text_id, text in texts[SIGNAL_ENTRIES[name].on].items() if text.strip()}
-        missing_texts = {*missing(known, kinds[name], sent)}
+        missing_texts = {*missing(store, kinds[name], sent)}
         # In the order in which they are measured: how many fit into a request depends on their neighbours.
         items = [ItemSize(text) for content_id, text in sent.items() if content_id in missing_texts]
         use = _as_measured(providers[name], items, count)
@@ -152,7 +152,7 @@ _DOCUMENTS = """
 
 
 def estimate_documents(
-    known: Store,
+    store: Store,
     source: Store,
     documents: Iterable[str],
     images: Mapping[str, Size],
@@ -162,15 +162,15 @@ def estimate_documents(
 ) -> list[Estimate]:
     """Cost of document signals at paid services: by single calls and, where it can, by the vendor's batch API.
 
-    `documents` are ids of documents of `source`, of which those count that lack a value in `known`.
+    `documents` are ids of documents of `source`, of which those count that lack a value in `store`.
     """
     ids, estimates = set(documents), []
-    failed = ids.intersection(known.read("failures", ["document_id"])["document_id"])
+    failed = ids.intersection(store.read("failures", ["document_id"])["document_id"])
     kinds = chosen_signals(providers, MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, screens=False)
     paid = providers.paid(kinds)
     for name in (name for name in kinds if name in paid):
         signal = kinds[name]
-        lacking = missing(known, signal, ids if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed)
+        lacking = missing(store, signal, ids if SIGNAL_ENTRIES[name].on is MeasuredOn.DOCUMENTS else failed)
         missing_documents = pl.DataFrame({"document_id": pl.Series(lacking, dtype=pl.String)})
         rows = released_rows(source, _DOCUMENTS, wanted=missing_documents).unique(
             "document_id", keep="first", maintain_order=True
@@ -185,14 +185,14 @@ def estimate_documents(
 
 
 def estimate_tags(
-    told: str, documents: Sequence[Document], signal: str, providers: Providers, prices: Prices, count: Count
+    described_as: str, documents: Sequence[Document], signal: str, providers: Providers, prices: Prices, count: Count
 ) -> Estimate:
-    """Cost of one signal of loaded documents at the chosen service, by single calls; `told` says whose."""
+    """Cost of one signal of loaded documents at the chosen service, by single calls; `described_as` says whose."""
     items = [
         ItemSize(document.prompt, tuple(encoded_size(image) for _, image in document.images)) for document in documents
     ]
     use, service = expected_use(providers[signal], items, count), providers[signal].service
-    return estimate_row(service, f"{signal} by {told}", len(items), use, prices)
+    return estimate_row(service, f"{signal} by {described_as}", len(items), use, prices)
 
 
 def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:

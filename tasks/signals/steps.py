@@ -210,19 +210,19 @@ _RELEASED_DOCUMENTS = """
 """
 
 
-def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
-    """conversation_id, document_id, day and tstamp of the conversations of `source` that `known` has not dropped.
+def conversations_to_describe(source: Store, store: Store) -> pl.DataFrame:
+    """conversation_id, document_id, day and tstamp of the conversations of `source` that `store` has not dropped.
 
     Of the documents that it has not decided on, as large a share as it kept, by content id, once DECIDED_MIN items have
     a decision.
     """
-    decisions = known.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
+    decisions = store.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
     dropped = decisions.filter(~pl.col("kept_by_screening"))["item_id"]
     conversations = released_rows(source, _RELEASED_DOCUMENTS)
     conversations = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
     if decisions.height < DECIDED_MIN:
         return conversations
-    of_documents = known.read("conversations", ["conversation_id", "document_id"])
+    of_documents = store.read("conversations", ["conversation_id", "document_id"])
     decided = of_documents.join(decisions, left_on="conversation_id", right_on="item_id")
     kept = decided.group_by("document_id").agg(pl.col("kept_by_screening").any())["kept_by_screening"]
     undecided = ~pl.col("conversation_id").is_in(decisions["item_id"].implode())

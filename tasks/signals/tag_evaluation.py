@@ -46,7 +46,7 @@ def drawn(document_ids: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def spoken_in_store(
-    store: Store, load: Load[Document], signal: str, providers: Providers, wanted: Sequence[str],
+    store: Store, load: Load[Document], signal: str, providers: Providers, document_ids: Sequence[str],
     *, workers: int, now: datetime,
 ) -> tuple[Spoken, Measured]:  # fmt: skip
     """The chosen provider's tags of documents, which `load` gives by id. Missing ones are measured and stored.
@@ -54,13 +54,13 @@ def spoken_in_store(
     A paid service's answers are stored as they arrive, so a killed call pays for none of them again.
     """
     tagger_signal = signal_of(signal, providers)
-    missing_ids = missing(store, tagger_signal, wanted)
+    missing_ids = missing(store, tagger_signal, document_ids)
     if tagger_signal.model is not None:
         done = measure_paid(store, [Asked(tagger_signal, tagger_signal.model, missing_ids, load)], None, now)
     else:
         with progress(f"{signal} by {tagger_signal.provider}", len(missing_ids)) as advance:
             done = measure_items(store, tagger_signal, missing_ids, load, workers=workers, now=now, advance=advance)
-    stored_tags = signal_values(store, signal, tagger_signal.version, labels_of_signal(signal), wanted)
+    stored_tags = signal_values(store, signal, tagger_signal.version, labels_of_signal(signal), document_ids)
     return {row.pop("content_id"): row for row in stored_tags.iter_rows(named=True)}, done
 
 

@@ -50,29 +50,29 @@ class Differences(NamedTuple):
         return ", ".join(f"{what} {columns[0]!r}" for what, columns in named if columns)
 
 
-def differences(found: Mapping[str, pl.DataType], declared: Mapping[str, pl.DataType]) -> Differences:
+def differences(columns: Mapping[str, pl.DataType], declared: Mapping[str, pl.DataType]) -> Differences:
     """How columns differ from declared ones, in names and types of structs and their lists."""
     both = Differences([], [], [])
-    both.lacking.extend(name for name in declared if name not in found)
-    both.unknown.extend(name for name in found if name not in declared)
-    for name in found.keys() & declared.keys():
-        part_fields, declared_fields = _fields(found[name]), _fields(declared[name])
+    both.lacking.extend(name for name in declared if name not in columns)
+    both.unknown.extend(name for name in columns if name not in declared)
+    for name in columns.keys() & declared.keys():
+        part_fields, declared_fields = _fields(columns[name]), _fields(declared[name])
         if part_fields is None or declared_fields is None:
-            both.changed.extend([name] if found[name] != declared[name] else [])
+            both.changed.extend([name] if columns[name] != declared[name] else [])
             continue
         for names, inner in zip(both, differences(part_fields, declared_fields), strict=True):
             names.extend(f"{name}.{field}" for field in inner)
     return both
 
 
-def part_differences(table: str, found: pa.Schema, names: Sequence[str]) -> Differences:
+def part_differences(table: str, schema: pa.Schema, names: Sequence[str]) -> Differences:
     """How a part differs from its table in the columns `names`. A table that this version does not know has none.
 
     Nested columns, such as `turns.list.element.role`, are not looked into.
     """
-    if table not in TABLES or found.equals(declared := arrow_schema(TABLES[table].row)):
+    if table not in TABLES or schema.equals(declared := arrow_schema(TABLES[table].row)):
         return Differences([], [], [])
-    there, declared_types = frame_types(found), frame_types(declared)
+    there, declared_types = frame_types(schema), frame_types(declared)
     whole = [top for name, top in zip(names, top_columns(names), strict=True) if name == top or top not in there]
     return differences(
         {name: there[name] for name in whole if name in there}, {name: declared_types[name] for name in whole}
@@ -171,9 +171,9 @@ def _without_number(store: "Store") -> str:
     )
 
 
-def layout_in_words(known: StoreLayout) -> str:
+def layout_in_words(layout: StoreLayout) -> str:
     """The layout of a store and the versions that wrote to it."""
-    return f"layout {known.layout}, of {', '.join(known.written_by)}"
+    return f"layout {layout.layout}, of {', '.join(layout.written_by)}"
 
 
 def is_release(store: "Store") -> bool:

@@ -68,7 +68,7 @@ def finding(
     item_id: str,
     content_id: str,
     rater: str,
-    said: Iterable[str],
+    findings: Iterable[str],
     reasons: Iterable[str],
     now: datetime,
 ) -> Review:
@@ -77,7 +77,7 @@ def finding(
         conversation_id=item_id,
         content_id=content_id,
         reasons=list(reasons),
-        verdict=" ".join(said) or NOTHING_HOLDS,
+        verdict=" ".join(findings) or NOTHING_HOLDS,
         queue=queue.value,
         item_id=item_id,
         reviewer=rater,
@@ -91,9 +91,9 @@ def last_findings(store: Store, queue: QueueName) -> pl.DataFrame:
     return rows.select("item_id", "content_id", "reviewer", "verdict", "reasons").sort("item_id", "reviewer")
 
 
-def add_reviews(store: Store, given: Iterable[Review]) -> None:
+def add_reviews(store: Store, reviews: Iterable[Review]) -> None:
     """Add verdicts to the table; call it only while holding the store's lock. The order of calls does not matter."""
-    both = pl.concat([reviews_of(store), frame_of(Review, given)])
+    both = pl.concat([reviews_of(store), frame_of(Review, reviews)])
     store.replace("reviews", latest(both))
 
 

@@ -130,7 +130,7 @@ def frame_of_ids(ids: Iterable[str]) -> pl.DataFrame:
 
 def find_scope(
     store: Store,
-    asked: Iterable[str],
+    requested: Iterable[str],
     addresses: Iterable[str],
     key: bytes,
     tombstones: Tombstones,
@@ -138,13 +138,13 @@ def find_scope(
 ) -> TakedownScope:
     """Everything that is removed for a request. Raises BadInput for an id that this store never had.
 
-    `asked`: conversation, battle, image and user ids, logged image names and image files. `addresses`: users as the raw
-    logs name them. The other side of a vote is included because it repeats the prompt; so are all conversations that
-    show a removed image, and all conversations and votes of a user. `conv_ids` may be of conversations to come.
+    `requested`: conversation, battle, image and user ids, logged image names and image files. `addresses`: users as the
+    raw logs name them. The other side of a vote is included because it repeats the prompt; so are all conversations
+    that show a removed image, and all conversations and votes of a user. `conv_ids` may be of conversations to come.
     """
     people, scope = Pseudonyms(key), {kind: set[str]() for kind in TakenDownKind}
     scope[TakenDownKind.CONVERSATION].update(conv_ids)
-    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in asked}
+    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in requested}
     users = [people.user_id(address) for address in addresses]
     spelled = {
         name for requested_id in spellings for name in (*possible_conv_ids(requested_id), *spellings[requested_id])
@@ -163,10 +163,10 @@ def find_scope(
     return scope
 
 
-def unknown_ids(store: Store, asked: Iterable[str]) -> list[str]:
+def unknown_ids(store: Store, requested: Iterable[str]) -> list[str]:
     """Requested ids, names and files that this store never had."""
     tombstones = Tombstones(store, store_key(store))
-    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in asked}
+    spellings = {requested_id: list(_spellings(requested_id)) for requested_id in requested}
     stored_ids = Known(
         store,
         {name for requested_id in spellings for name in (*possible_conv_ids(requested_id), *spellings[requested_id])},
@@ -185,11 +185,11 @@ def _is_known(requested_id: str, names: Sequence[str], stored_ids: Known, tombst
     )
 
 
-def known_as(store: Store, asked: str) -> list[str]:
-    """Ids and names under which the store has what a takedown would take for `asked`; content ids of images first."""
-    names = [*_spellings(asked), *possible_conv_ids(asked)]
+def known_as(store: Store, requested: str) -> list[str]:
+    """Ids and names that the store has of what a takedown would take for `requested`; content ids of images first."""
+    names = [*_spellings(requested), *possible_conv_ids(requested)]
     stored_ids, scope = Known(store, names), {kind: set[str]() for kind in TakenDownKind}
-    _add(asked, names, stored_ids, scope)
+    _add(requested, names, stored_ids, scope)
     images = [stored_ids.image(name) for name in names]
     return list(
         dict.fromkeys([*names, *images, *(removed_id for kind in TakenDownKind for removed_id in sorted(scope[kind]))])

@@ -70,7 +70,7 @@ _IMAGE_FILES = """
 
 def take_down(
     store: Store,
-    asked: Iterable[str],
+    request: Iterable[str],
     addresses: Iterable[str],
     now: datetime,
     dry_run: bool,
@@ -90,7 +90,7 @@ def take_down(
     key = store_key(store)
     tombstones = Tombstones(store, key)
     begun = _begun(store, tombstones)
-    scope = find_scope(store, asked, addresses, key, tombstones, conv_ids)
+    scope = find_scope(store, request, addresses, key, tombstones, conv_ids)
     new = pl.concat([begun, tombstones.add_for_now(scope, now)])
     ids = going(store, tombstones)
     lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, ids.gone[Held.CONTENT])

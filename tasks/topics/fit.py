@@ -124,7 +124,9 @@ class Topics:
         store.replace(FITS_TABLE, frame_of(TopicFit, abouts))
 
 
-def fit_and_assign(store: Store, documents: TopicDocuments, asked: AskedDocuments, settings: Settings) -> Topics:
+def fit_and_assign(
+    store: Store, documents: TopicDocuments, asked_documents: AskedDocuments, settings: Settings
+) -> Topics:
     """Fit the documents up to the fit day and assign the others; when these have drifted, fit up to a later day.
 
     Both days move in steps of growth, so a night with few documents keeps the fit. Ids are hashes, so the first
@@ -132,9 +134,9 @@ def fit_and_assign(store: Store, documents: TopicDocuments, asked: AskedDocument
     Raises BadInput when a vector is zero or not finite.
     """
     check_vectors(documents.vectors)
-    chosen, days = settings.topics, _counted_days(documents, asked, settings.topics)
+    chosen, days = settings.topics, _counted_days(documents, asked_documents, settings.topics)
     fit_until, drift_until = (fit_day(days, growth) for growth in (chosen.refit_growth, _drift_growth(chosen)))
-    fits = _Fits(store, documents, asked, drift_until, settings)
+    fits = _Fits(store, documents, asked_documents, drift_until, settings)
     first = fits.of_day(fit_until)
     if fits.decided(first):  # and what is kept may not decide again
         in_use = fits.in_use() or first

@@ -45,24 +45,24 @@ def removable(store: Store, settings: Settings, now: datetime) -> Removable:
     )
 
 
-def remove(store: Store, found: Removable) -> None:
+def remove(store: Store, removed: Removable) -> None:
     """Remove it, and say so in the audit log; call it only while holding the store's lock.
 
     A release whose publication has begun meanwhile stays. Publishing writes its record, and then looks for the mark of
     a removal; this writes the mark, and then looks for the record. So at least one of the two sees the other.
     """
-    if not found.counts:
+    if not removed.counts:
         return
-    add_audit_entry(store, Audited.REMOVED, found.counts)
-    for version in found.releases:
+    add_audit_entry(store, Audited.REMOVED, removed.counts)
+    for version in removed.releases:
         mark_withdrawn(store, version, RETENTION)
     published = {row.version for row in ever_published(store)}
-    for version in published.intersection(found.releases):
+    for version in published.intersection(removed.releases):
         unmark_withdrawn(store, version)
-    withdraw_releases(store, [version for version in found.releases if version not in published], RETENTION)
-    for path in found.runs:
+    withdraw_releases(store, [version for version in removed.releases if version not in published], RETENTION)
+    for path in removed.runs:
         store.fs.rm_file(store.at(path))
-    if found.probes:
+    if removed.probes:
         store.fs.rm(store.at(_PROBES), recursive=True)
 
 

@@ -144,15 +144,15 @@ def majorities(checks: pl.DataFrame) -> pl.DataFrame:
     return counted.select("item_id", "correct", "harmful", fault=fault).sort("item_id")
 
 
-def yields(found: pl.DataFrame) -> list[Yield]:
+def yields(items: pl.DataFrame) -> list[Yield]:
     """The yield of all items, of those with one and with several images, and of each family.
 
-    `found` has `majorities` with `images` (a number) and `family`.
+    `items` has `majorities` with `images` (a number) and `family`.
     """
     several = pl.col("images") > 1
-    parts = [(ALL_ITEMS, found), (ONE, found.filter(~several)), (SEVERAL, found.filter(several))]
-    families = sorted(set(found["family"]) - {""})
-    parts += [(f"family:{family}", found.filter(family=family)) for family in families]
+    parts = [(ALL_ITEMS, items), (ONE, items.filter(~several)), (SEVERAL, items.filter(several))]
+    families = sorted(set(items["family"]) - {""})
+    parts += [(f"family:{family}", items.filter(family=family)) for family in families]
     yield_rows = []
     for part, rows in [(part, rows) for part, rows in parts if rows.height or part == ALL_ITEMS]:
         counts = {name: int((rows["fault"] == name).sum()) for name in ("caption", "reference", "unstated")}

@@ -106,7 +106,7 @@ def in_(
 
 
 def take_sheets(
-    kind: str, files: "Sequence[Path]", wanted: Draws, reviewer: str = "", known: dict[str, bool] | None = None,
+    kind: str, files: "Sequence[Path]", draws: Draws, reviewer: str = "", qualifying: dict[str, bool] | None = None,
     qualified_min: float = 0.8,
 ) -> tuple[str, "Filled"]:  # fmt: skip
     """Store the verdicts of sheets, all of them or none; what was stored in words. Raises BadInput."""
@@ -118,19 +118,19 @@ def take_sheets(
     from tasks.storage.reviews import add_reviews, take_in_journal
     from tasks.storage.tables import frame_of
 
-    queues = queues_of([kind], wanted)
-    with writing(wanted.store) as store:
+    queues = queues_of([kind], draws)
+    with writing(draws.store) as store:
         take_in_journal(store)
         filled = read_sheets(store, queues, files, reviewer_name(reviewer), datetime.now(UTC))
         reviews, left_out = filled.reviews, 0
-        if known and (finds_correct := REVIEW_KINDS[kind].finds_correct):
-            reviews, left_out = qualified(filled.reviews, known, qualified_min, finds_correct)
+        if qualifying and (finds_correct := REVIEW_KINDS[kind].finds_correct):
+            reviews, left_out = qualified(filled.reviews, qualifying, qualified_min, finds_correct)
         add_reviews(store, reviews)
         store.append("case_references", frame_of(CaseReference, filled.references))
     references = len(filled.references)
     words = [_in_words(reviews, queues)] if reviews or not references else []
     words += [f"{references:,} reference{'s' * (references != 1)}"] if references else []
-    words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if known else []
+    words += [f"{left_out} rater{'s' * (left_out != 1)} left out"] if qualifying else []
     words += [f"{filled.open:,} left open"] if filled.open else []
     return ", ".join(words), filled
 

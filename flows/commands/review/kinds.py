@@ -87,12 +87,12 @@ OF_EVERY_STORE = tuple(name for name, kind in REVIEW_KINDS.items() if kind.of_ev
 """Kinds that are served when none is named."""
 
 
-def queues_of(kinds: Sequence[str], wanted: Draws) -> "list[ReviewQueue]":
+def queues_of(kinds: Sequence[str], draws: Draws) -> "list[ReviewQueue]":
     """The queues of some kinds. Raises BadInput for an unknown kind."""
     for kind in kinds:
         if kind not in REVIEW_KINDS:
             raise BadInput(f"kind {known_values(kind, REVIEW_KINDS)}")
-    return [queue for kind in dict.fromkeys(kinds) for queue in REVIEW_KINDS[kind].make_queues(wanted)]
+    return [queue for kind in dict.fromkeys(kinds) for queue in REVIEW_KINDS[kind].make_queues(draws)]
 
 
 def only_among(queues: "Sequence[ReviewQueue]", file: Path | None) -> None:

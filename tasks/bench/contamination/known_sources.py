@@ -120,13 +120,13 @@ class KnownBenchmark(NamedTuple):
         return unused
 
 
-def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
+def known_benchmarks(names: Iterable[str]) -> list[KnownBenchmark]:
     """The benchmarks that are named; data sets of the Hub are fetched into its cache.
 
     Raises BadInput as `named_places`, and for what cannot be fetched or read, and for one without pictures and tables.
     """
     benchmarks = []
-    for name, (stated_name, place) in named_places(given).items():
+    for name, (stated_name, place) in named_places(names).items():
         path = place or _fetched(stated_name)
         files, other_files = _files_of(path)
         if not files:
@@ -142,14 +142,14 @@ def known_benchmarks(given: Iterable[str]) -> list[KnownBenchmark]:
     return benchmarks
 
 
-def named_places(given: Iterable[str]) -> dict[str, tuple[str, Path | None]]:
+def named_places(names: Iterable[str]) -> dict[str, tuple[str, Path | None]]:
     """Name of each benchmark -> what was given, and its folder or file here; None for a data set of the Hub.
 
     Raises BadInput for a file that is no table, for what neither is here nor can be on the Hub, and for two of one
     name. Opens nothing.
     """
     places: dict[str, tuple[str, Path | None]] = {}
-    for stated_name in given:
+    for stated_name in names:
         place = Path(stated_name).expanduser()
         if place.is_file() and place.suffix.lower() not in TABLE_SUFFIXES:
             raise BadInput(

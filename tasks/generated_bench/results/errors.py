@@ -97,21 +97,21 @@ def _unsorted(store: Store, bench: str, asked_model: AskedModel) -> tuple[str, l
     return reviewer, unsorted_answers
 
 
-def estimate_sorting(store: Store, bench: str, asked: AskedModel, prices: Prices, count: Count) -> list[Estimate]:
+def estimate_sorting(store: Store, bench: str, model: AskedModel, prices: Prices, count: Count) -> list[Estimate]:
     """Cost of what a model has not sorted yet."""
     images, instructions = StoredImages(store, "images", "redacted_images"), load_prompt(_PROMPT).text
-    stored = [(images[wrong.item.image_id], material) for wrong, material in _unsorted(store, bench, asked)[1]]
+    stored = [(images[wrong.item.image_id], material) for wrong, material in _unsorted(store, bench, model)[1]]
     texts = [(f"{instructions}\n{material}", ((image.format, image.bytes),)) for image, material in stored]
-    return chat_cost(asked, f"wrong answers sorted by {asked.name}", texts, SORTED_TOKENS, prices, count)[:1]
+    return chat_cost(model, f"wrong answers sorted by {model.name}", texts, SORTED_TOKENS, prices, count)[:1]
 
 
-def sort_by_model(store: Store, bench: str, asked: AskedModel, work: Work, now: datetime) -> None:
+def sort_by_model(store: Store, bench: str, sorter: AskedModel, work: Work, now: datetime) -> None:
     """Ask a model about every wrong answer that it has not sorted yet. A failed call stores nothing."""
-    model, images = chat_model(asked), StoredImages(store, "images", "redacted_images")
-    reviewer, unsorted_answers = _unsorted(store, bench, asked)
+    model, images = chat_model(sorter), StoredImages(store, "images", "redacted_images")
+    reviewer, unsorted_answers = _unsorted(store, bench, sorter)
     ask = partial(_sorted, model, images, reviewer, now)
     store_results(
-        store, "reviews", ask_each("wrong answers", ask, unsorted_answers, model.calls_at_once), asked.name, work,
+        store, "reviews", ask_each("wrong answers", ask, unsorted_answers, model.calls_at_once), sorter.name, work,
         lambda review: review.verdict,
     )  # fmt: skip
 

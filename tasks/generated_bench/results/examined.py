@@ -140,13 +140,13 @@ def answers_to(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
     return store.read("answers").join(now, on=["question_id", "document_id"], how="semi")
 
 
-def audited_rows(store: Store, of: Examined, versions: Collection[str]) -> list[GeneratedAudit]:
+def audited_rows(store: Store, examined: Examined, versions: Collection[str]) -> list[GeneratedAudit]:
     """Every figure of the audit; none where nothing was asked again. Raises BadInput as `audit_rows` does."""
     answers = [AuditAnswer.model_validate(row) for row in store.read("audit_answers").to_dicts()]
-    if not {answer.item_id for answer in answers} & {item.item_id for item in of.items}:
+    if not {answer.item_id for answer in answers} & {item.item_id for item in examined.items}:
         return []
-    rows = audit_rows(of.items, answers, of.answers, found_blind(store, 1), versions, of.author)
-    return [GeneratedAudit(**row.model_dump(), bench=of.bench) for row in rows]
+    rows = audit_rows(examined.items, answers, examined.answers, found_blind(store, 1), versions, examined.author)
+    return [GeneratedAudit(**row.model_dump(), bench=examined.bench) for row in rows]
 
 
 def rows_for_release(store: Store, bench: str) -> dict[str, list[Row]]:

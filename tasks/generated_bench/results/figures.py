@@ -26,27 +26,27 @@ def mean_cosine(vectors: npt.NDArray[np.float32]) -> float | None:
     return (total - count) / (count * (count - 1))
 
 
-def diversity_rows(made: BenchState, embedder: TextEmbedder) -> list[DiversityRow]:
+def diversity_rows(state: BenchState, embedder: TextEmbedder) -> list[DiversityRow]:
     """Diversity of the first n general aspects with the first m fine ones of each, for every n and m.
 
     As in AutoBench-V's Table 1; there every n and m was asked for anew, here they are parts of one benchmark.
     """
     groups = dict[str, list[GeneratedAspect]]()
-    for aspect in made.aspects.values():
+    for aspect in state.aspects.values():
         groups.setdefault(aspect.general, []).append(aspect)
     texts = {
-        fine_aspect.aspect: f"{fine_aspect.name}. {fine_aspect.introduction}" for fine_aspect in made.aspects.values()
+        fine_aspect.aspect: f"{fine_aspect.name}. {fine_aspect.introduction}" for fine_aspect in state.aspects.values()
     }
     vectors = dict(zip(texts, np.asarray(embedder.embed_texts(list(texts.values()))), strict=True))
     rows = []
-    for general, fine in product(range(1, made.bench.general + 1), range(1, made.bench.fine + 1)):
+    for general, fine in product(range(1, state.bench.general + 1), range(1, state.bench.fine + 1)):
         chosen = [fine_aspect.aspect for group in list(groups.values())[:general] for fine_aspect in group[:fine]]
         likeness = mean_cosine(np.stack([vectors[number] for number in chosen])) if chosen else None
         rows.append(DiversityRow(general=general, fine=fine, aspects=len(chosen), mean_cosine=likeness))
     return rows
 
 
-def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.DataFrame:
+def likeness_by_level(state: BenchState, vectors: npt.NDArray[np.float32]) -> pl.DataFrame:
     """Likeness of the descriptions of each level, and of all in the last row: lower is more diverse.
 
     Columns: level; groups, the pairs of aspect and level with two descriptions or more; descriptions; mean_cosine, the
@@ -54,10 +54,10 @@ def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.
     (descriptions, dimension), unit vectors in the order of `made.progress`.
     """
     places: dict[tuple[int, str], list[int]] = {}
-    for place, item_progress in enumerate(made.progress):
+    for place, item_progress in enumerate(state.progress):
         places.setdefault((item_progress.description.aspect, item_progress.description.level), []).append(place)
     rows = []
-    for level in (*made.bench.levels, ALL_LEVELS):
+    for level in (*state.bench.levels, ALL_LEVELS):
         groups = [group for (_, name), group in places.items() if level in (name, ALL_LEVELS)]
         cosines = [cosine for group in groups if (cosine := mean_cosine(vectors[group])) is not None]
         rows.append((level, len(cosines), sum(map(len, groups)), fmean(cosines) if cosines else None))
@@ -65,17 +65,17 @@ def likeness_by_level(made: BenchState, vectors: npt.NDArray[np.float32]) -> pl.
     return pl.DataFrame(rows, schema, orient="row")
 
 
-def alignment_rows(made: BenchState) -> list[AlignmentRow]:
+def alignment_rows(state: BenchState) -> list[AlignmentRow]:
     """Distribution of the scores of all checked images, over all, by level and by type of element."""
     checked_images = [
         (item_progress.description.level, a)
-        for item_progress in made.progress
+        for item_progress in state.progress
         for a in item_progress.alignments.values()
     ]
     rows = [_scores("overall", [alignment.score for _, alignment in checked_images])]
     rows += [
         _scores(f"level:{level}", [a.score for image_level, a in checked_images if image_level == level])
-        for level in made.bench.levels
+        for level in state.bench.levels
     ]
     by_type = dict[str, list[float]]()
     for _, alignment in checked_images:

@@ -45,8 +45,8 @@ class Branch(NamedTuple):
     """The last time on the path; null where it has none."""
 
 
-def branches(nodes: Sequence[TreeMessage], shown: str | None) -> list[Branch]:
-    """All paths of a tree. The first one leads to, or through, the node `shown`; else to the last of `nodes`.
+def branches(nodes: Sequence[TreeMessage], shown_node: str | None) -> list[Branch]:
+    """All paths of a tree. The first one leads to, or through, the node `shown_node`; else to the last of `nodes`.
 
     Raises LineRejected when ids repeat or parents go in a circle, so that a node is on no path.
     """
@@ -62,7 +62,7 @@ def branches(nodes: Sequence[TreeMessage], shown: str | None) -> list[Branch]:
             messages_left -= len(paths[-1])
     if len({node.key for path in paths for node in path}) != len(nodes):
         raise LineRejected(RejectReason.BAD_MESSAGES, "parents of messages go in a circle")
-    through_shown = [number for number, path in enumerate(paths) if any(node.key == shown for node in path)]
+    through_shown = [number for number, path in enumerate(paths) if any(node.key == shown_node for node in path)]
     shown_number = through_shown[-1] if through_shown else len(paths) - 1
     ordered = [*paths[shown_number:][:1], *paths[:shown_number], *paths[shown_number + 1 :]]
     return [branch for branch in map(_branch, ordered) if branch.messages]

@@ -44,14 +44,16 @@ class ItemAnswers(NamedTuple):
     """Model on the right."""
 
 
-def answer_pairs(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list[ItemAnswers]:
+def answer_pairs(items: Sequence[ItemForJudging], answers: Stored, hidden: bool) -> list[ItemAnswers]:
     """Every two players with different words on an item; hidden items only where they may leave the store."""
     pairs = []
     for item in items:
         if item.split is Split.HIDDEN and not hidden:
             continue
-        texts = {model: text for (name, model), text in known.answers.items() if name == item.item_id and text.strip()}
-        texts |= {REFERENCE: known.references[item.item_id]} if item.item_id in known.references else {}
+        texts = {
+            model: text for (name, model), text in answers.answers.items() if name == item.item_id and text.strip()
+        }
+        texts |= {REFERENCE: answers.references[item.item_id]} if item.item_id in answers.references else {}
         for one, other in combinations(sorted(texts), 2):
             if texts[one].split() == texts[other].split():
                 continue  # nobody can prefer one of them

@@ -143,12 +143,12 @@ def _hint(models: set[str], others: set[str]) -> str:
     return f"no names are near (here {examples[0]} …, elsewhere {examples[1]} …)"
 
 
-def near(own: set[str], others: set[str], likeness_min: float) -> list[tuple[str, str]]:
+def near(names: set[str], others: set[str], likeness_min: float) -> list[tuple[str, str]]:
     """Names with the likest of the others, compared without case and punctuation."""
     name_of_plain = {_plain(name): name for name in sorted(others)}
     return [
         (name, name_of_plain[match])
-        for name in sorted(own)
+        for name in sorted(names)
         for match in get_close_matches(_plain(name), name_of_plain, n=1, cutoff=likeness_min)
     ]
 

@@ -64,13 +64,13 @@ def read_labels(path: Path, name: str) -> Labels:
     return labels_of(name, rows, f"{str(path)!r}")
 
 
-def in_our_columns(raw: pl.DataFrame, known: Mapping[str, Sequence[str]], where: str) -> pl.DataFrame:
+def in_our_columns(raw: pl.DataFrame, our_names: Mapping[str, Sequence[str]], where: str) -> pl.DataFrame:
     """The columns of a table as texts, under our names. Raises BadInput where one but `rater` is missing.
 
-    `known`: our name -> its names in files, of which the first one present is used; `where` names the table in errors.
+    `our_names`: our name -> its names in files; the first one present is used. `where` names the table in errors.
     """
-    columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in known.items()}
-    if lacking := [name for name in known if name != "rater" and columns[name] is None]:
+    columns = {ours: next((name for name in names if name in raw.columns), None) for ours, names in our_names.items()}
+    if lacking := [name for name in our_names if name != "rater" and columns[name] is None]:
         raise BadInput(
             f"{where} lacks a column {' and a column '.join(lacking)}; its columns are {', '.join(raw.columns)}"
         )

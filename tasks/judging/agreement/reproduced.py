@@ -111,9 +111,9 @@ def judged(winners: Winners, rows: pl.DataFrame) -> Vector:
     return np.array([score.get(winners.get(key, ""), np.nan) for key in keys])
 
 
-def reproduced(name: str, said: Vector, rows: pl.DataFrame, rounds: int, seed: int) -> list[MetricAgreement]:
+def reproduced(name: str, scores: Vector, rows: pl.DataFrame, rounds: int, seed: int) -> list[MetricAgreement]:
     """One row for each bin, the most agreed first, and one for all; none where nothing is scored."""
-    right = np.where(rows["a_wins"].to_numpy(), said, 1 - said)
+    right = np.where(rows["a_wins"].to_numpy(), scores, 1 - scores)
     bins = sorted(rows["bin"].unique(), reverse=True)
     agreements = []
     for name_of_bin in [*bins, "all"]:
@@ -140,11 +140,11 @@ def _interval(right: Vector, items: pl.Series, rounds: int, seed: int) -> tuple[
     return float(low[0]), float(high[0])
 
 
-def board_agreement(name: str, said: Vector, rows: pl.DataFrame) -> MetricBoard | None:
+def board_agreement(name: str, scores: Vector, rows: pl.DataFrame) -> MetricBoard | None:
     """Both boards from the comparisons that it has a score for; None with fewer than two models."""
-    scored_rows = rows.filter(pl.Series(~np.isnan(said)))
+    scored_rows = rows.filter(pl.Series(~np.isnan(scores)))
     ours = scored_rows.with_columns(
-        winner=pl.Series([_WINNER[share] for share in said[~np.isnan(said)]], dtype=pl.String)
+        winner=pl.Series([_WINNER[share] for share in scores[~np.isnan(scores)]], dtype=pl.String)
     )
     theirs = scored_rows.with_columns(winner=pl.when("a_wins").then(pl.lit("model_a")).otherwise(pl.lit("model_b")))
     if scored_rows.is_empty():
@@ -161,11 +161,11 @@ def board_agreement(name: str, said: Vector, rows: pl.DataFrame) -> MetricBoard 
 
 
 def every(
-    rows: pl.DataFrame, said: Mapping[str, Vector], rounds: int, seed: int
+    rows: pl.DataFrame, scores_by_name: Mapping[str, Vector], rounds: int, seed: int
 ) -> tuple[list[MetricAgreement], list[MetricBoard], list[str]]:
     """Agreement and boards of what each name says, and the names that have a score for no comparison."""
-    agreements = {name: reproduced(name, vector, rows, rounds, seed) for name, vector in said.items()}
-    boards = [board for name, vector in said.items() if (board := board_agreement(name, vector, rows))]
+    agreements = {name: reproduced(name, vector, rows, rounds, seed) for name, vector in scores_by_name.items()}
+    boards = [board for name, vector in scores_by_name.items() if (board := board_agreement(name, vector, rows))]
     return (
         [row for of_name in agreements.values() for row in of_name],
         boards,

@@ -224,9 +224,9 @@ def _counting(outcome_rows: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     return merged
 
 
-def battles_of(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+def battles_of(compared: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     """`outcomes` as `rateable` battles, of each model against the baseline, with the weights and ties of the method."""
-    cast = _counting(told, method).with_columns(_seen(method)).drop_nulls("outcome")
+    cast = _counting(compared, method).with_columns(_seen(method)).drop_nulls("outcome")
     label = pl.col("outcome").replace_strict(_LABEL, return_dtype=pl.String)
     battles = cast.select("question_id", model_a="model", model_b=pl.lit(method.baseline), winner=label)
     return rateable(battles, strong_weight=method.strong_weight)
@@ -283,9 +283,9 @@ def same_vendor(judge: str, model: str) -> bool:
     return vendor(judge) is not None and vendor(judge) == vendor(model)
 
 
-def judge_bias(told: pl.DataFrame, judge: str, baseline: str) -> JudgeBias:
+def judge_bias(compared: pl.DataFrame, judge: str, baseline: str) -> JudgeBias:
     """`JudgeBias` of `outcomes`, which may have a column fenced_marks."""
-    models = told.filter(pl.col("model") != baseline)
+    models = compared.filter(pl.col("model") != baseline)
     first = pl.when(pl.col("model_a") == pl.col("model")).then("outcome").otherwise(-pl.col("outcome"))
     seats = models.drop_nulls("outcome").with_columns(first=first.sign())
     pairs = seats.group_by("question_id", "model").agg(orders=pl.len(), first=pl.col("first"))
@@ -303,7 +303,7 @@ def judge_bias(told: pl.DataFrame, judge: str, baseline: str) -> JudgeBias:
         flipped_fraction=flipped / both.height if both.height else None,
         first_seat_fraction=float((decisive > 0).sum()) / len(decisive) if len(decisive) else None,
         same_vendor=sorted(name for name in {*models["model"], baseline} if same_vendor(judge, name)),
-        fenced_marks=int(told["fenced_marks"].sum()) if "fenced_marks" in told.columns else 0,
+        fenced_marks=int(compared["fenced_marks"].sum()) if "fenced_marks" in compared.columns else 0,
     )
 
 

@@ -75,17 +75,17 @@ def judged_in_files(files: Sequence[Path], baseline: str | None, answers: Sequen
 
 
 def judged_in_store(
-    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+    store: Store, versions: Versions, chosen: Mapping[str, str | None], answer_versions: Sequence[str] = ()
 ) -> Judged:
     """The verdicts of a store. Raises BadInput as `stored_verdicts` does."""
-    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
+    verdicts = stored_verdicts(store, versions, chosen, answer_versions)
     prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
     tokens, texts = mean_tokens(store, verdicts), partial(judged_texts, store, verdicts)
     return Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, texts, prompts=prompts)
 
 
 def stored_verdicts(
-    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+    store: Store, versions: Versions, chosen: Mapping[str, str | None], answer_versions: Sequence[str] = ()
 ) -> pl.DataFrame:
     """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
 
@@ -98,7 +98,7 @@ def stored_verdicts(
     of_items = pl.col("protocol").is_in(VISIT_PROTOCOLS)  # they have boards of their own
     every = store.read("verdicts", VERDICT_COLUMNS)
     verdicts = every.filter(~of_items)
-    if wanted.get("draw") is None:  # those on the failures are of another benchmark
+    if chosen.get("draw") is None:  # those on the failures are of another benchmark
         verdicts = verdicts.filter(~pl.col("draw").str.starts_with(f"{FAILURES}-"))
     if verdicts.is_empty():
         written = sorted(draw.removeprefix(ITEMS_DRAW) for draw in every.filter(of_items)["draw"].unique())
@@ -108,7 +108,7 @@ def stored_verdicts(
             f"store {store.root!r} has no verdicts{which}; {bench_hint}make them with `curate judge compare`"
         )
     for column in ("baseline", "judge_version", "draw"):
-        value = wanted.get(column)
+        value = chosen.get(column)
         stored_values = sorted(verdicts[column].unique())
         option = f"--{column.replace('_', '-')}"
         if value is not None and value not in stored_values:

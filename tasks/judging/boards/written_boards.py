@@ -71,11 +71,11 @@ def _board(bench: str, bench_rows: pl.DataFrame) -> ShownBoard:
     return ShownBoard(f"{bench}: models by a judge of captions", explanation, table)
 
 
-def by_family(own: pl.DataFrame) -> pl.DataFrame:
+def by_family(family_rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of families, of models that met the reference in one of them."""
     from tasks.judging.visit_battles import REFERENCE  # imported late: the explorer needs no scipy
 
-    families = own.filter(pl.col("slice").str.starts_with("family:"), pl.col("model") != REFERENCE)
+    families = family_rows.filter(pl.col("slice").str.starts_with("family:"), pl.col("model") != REFERENCE)
     named = families.with_columns(family=pl.col("slice").str.strip_prefix("family:"))
     return named.filter((pl.col(_OF).sum() > 0).over("model")).sort("family", "model")
 

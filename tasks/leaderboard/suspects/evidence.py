@@ -252,12 +252,12 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
     return members.select("key", "model", "p", "voter").sort("p", "key", "model", "voter")
 
 
-def more_often(marked: Mask, known: Mask, voters: Numbers, count: int, trusted: Mask) -> Vector:
+def more_often(marked: Mask, can_be_told: Mask, voters: Numbers, count: int, trusted: Mask) -> Vector:
     """Values of p, float64 (voters,), of as many marked votes, at the rate of all other trusted voters; 1 without any.
 
-    `marked` and `known` are (rows,): whether the vote has the mark, and whether that can be told.
+    `marked` and `can_be_told` are (rows,): whether the vote has the mark, and whether that can be told.
     """
-    named = known & (voters >= 0)
+    named = can_be_told & (voters >= 0)
     marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (named & marked, named))
     other = trusted[voters] & named
     others_marked, among = (np.bincount(voters[rows], minlength=count).sum() for rows in (other & marked, other))

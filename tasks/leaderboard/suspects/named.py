@@ -143,21 +143,23 @@ def _tested(names: list[str], cast: Votes, voters: Numbers, doubted: Mask) -> Te
     )
 
 
-def suspected(battles: pl.DataFrame, found: Tested) -> list[Suspect]:
+def suspected(battles: pl.DataFrame, tested_votes: Tested) -> list[Suspect]:
     """`suspects` of battles in the order of their votes, which were `tested`."""
-    manner = _manner(battles, found)
-    models = _models(found)
-    focus = found.of_focus[found.row, models]
-    looked = found.alone <= DOUBTED
-    together = np.where(looked, fisher([found.alone, focus, *manner.values()]), found.alone)
+    manner = _manner(battles, tested_votes)
+    models = _models(tested_votes)
+    focus = tested_votes.of_focus[tested_votes.row, models]
+    looked = tested_votes.alone <= DOUBTED
+    together = np.where(looked, fisher([tested_votes.alone, focus, *manner.values()]), tested_votes.alone)
     corrected = np.where(looked, holm(together), 1.0)
-    of_group = {int(voter): row for row in _groups(battles, found).iter_rows(named=True) for voter in row["voters"]}
+    of_group = {
+        int(voter): row for row in _groups(battles, tested_votes).iter_rows(named=True) for voter in row["voters"]
+    }
     rows = []
     for voter in sorted({*np.flatnonzero(2 * corrected <= LEVEL).tolist(), *of_group}):
         group = of_group.get(voter, {})
         p_values = {name: float(p[voter]) for name, p in manner.items()}
         p_values["p_value"] = min(1.0, 2 * min(float(corrected[voter]), group.get("p", 1.0)))
-        rows.append(_suspect(found, voter, group.get("model", int(models[voter])), p_values, group))
+        rows.append(_suspect(tested_votes, voter, group.get("model", int(models[voter])), p_values, group))
     return sorted(rows, key=lambda row: (row.p_value, -abs(row.pull), row.judge))
 
 
@@ -254,7 +256,7 @@ _NEEDS = {
 
 
 def vote_checks(
-    battles: pl.DataFrame, rated: pl.DataFrame, found: Sequence[Suspect], rules: VoteRules
+    battles: pl.DataFrame, rated: pl.DataFrame, suspect_rows: Sequence[Suspect], rules: VoteRules
 ) -> list[VoteCheck]:
     """One row for each check of all battles, none without battles.
 
@@ -270,7 +272,10 @@ def vote_checks(
         pl.col("counted").fill_null(0.0)
     )
     voters = "judge" in cast.columns and cast["judge"].null_count() < cast.height
-    named = {"suspects": [row.judge for row in found], "groups": [row.judge for row in found if row.group is not None]}
+    named = {
+        "suspects": [row.judge for row in suspect_rows],
+        "groups": [row.judge for row in suspect_rows if row.group is not None],
+    }
     lighter = cast["counted"] < cast["given"]
     masks = {
         **{name: cast["judge"].is_in(who) for name, who in named.items() if voters},

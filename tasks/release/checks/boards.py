@@ -154,8 +154,8 @@ def _shown_by_any_layout(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("slice", "model", "battles", rating=pl.col("rating") - mean)
 
 
-def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
-    """Problems of `told`, rows of fragility: other numbers than the votes of `battle` give, or votes that prove none.
+def unlike_fragility(release: OpenRelease, fragility: pl.DataFrame) -> Iterator[str]:
+    """Problems of rows of `fragility`: other numbers than the votes of `battle` give, or votes that prove none.
 
     Votes may differ, as equal ones do; then the board is rated without them.
     """
@@ -169,10 +169,10 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
         yield f"the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
     numbers, keys = pl.all().exclude("needed_ids"), ("slice", "contest", "place", "change")
-    if not same_rows(told.select(numbers), right.select(numbers), keys):
+    if not same_rows(fragility.select(numbers), right.select(numbers), keys):
         yield "not what the votes of battle give"
         return
-    others = told.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
+    others = fragility.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
     for row in (Fragility(**fields) for fields in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
         rated = tables.by_slice if tables and not short else None
@@ -180,12 +180,12 @@ def unlike_fragility(release: OpenRelease, told: pl.DataFrame) -> Iterator[str]:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
 
 
-def same_rows(told: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
+def same_rows(stated: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
     """Whether two tables hold the same rows, numbers within `RATING_DIFFERENCE_MAX`; False where one is missing."""
-    if told is None or right is None:
+    if stated is None or right is None:
         return False
     try:
-        assert_frame_equal(told.sort(keys), right.sort(keys), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
+        assert_frame_equal(stated.sort(keys), right.sort(keys), check_exact=False, abs_tol=RATING_DIFFERENCE_MAX)
     except AssertionError:
         return False
     return True

@@ -9,11 +9,11 @@ FoundSpan = Mapping[str, Any]
 """`start`, `end` and `type` of a stretch of a text."""
 
 
-def with_repeats(said: Sequence[tuple[str, Sequence[FoundSpan] | None]]) -> list[list[FoundSpan] | None]:
+def with_repeats(texts: Sequence[tuple[str, Sequence[FoundSpan] | None]]) -> list[list[FoundSpan] | None]:
     """The spans of texts that belong together, with every other place where a found value stands as a word."""
-    values = {text[span["start"] : span["end"]].strip(): span["type"] for text, spans in said for span in spans or ()}
+    values = {text[span["start"] : span["end"]].strip(): span["type"] for text, spans in texts for span in spans or ()}
     values = {value: kind for value, kind in values.items() if len(value) >= REPEATED_CHARACTERS_MIN}
-    return [None if spans is None else [*spans, *_repeats(text, values)] for text, spans in said]
+    return [None if spans is None else [*spans, *_repeats(text, values)] for text, spans in texts]
 
 
 def _repeats(text: str, values: Mapping[str, str]) -> Iterator[FoundSpan]:

@@ -75,25 +75,25 @@ def lacking_texts(store: Store, texts: Texts, signals: Versions, versions: Versi
     return lacking_ids(store, signals, _TEXT_IDS, _values(store, texts, versions))
 
 
-def with_texts(store: Store, wanted: pl.DataFrame, kind: MeasuredOn, versions: Versions) -> Iterator[pl.DataFrame]:
+def with_texts(store: Store, text_rows: pl.DataFrame, kind: MeasuredOn, versions: Versions) -> Iterator[pl.DataFrame]:
     """The rows of a frame with their `text`, some at a time; a row without a stored text is left out.
 
-    `wanted` has a column content_id, without repetitions. Texts come in the order in which they are stored, which is
+    `text_rows` has a column content_id, without repetitions. Texts come in the order in which they are stored, which is
     the same each time: the engine reads on one thread.
     """
-    if wanted.is_empty():
+    if text_rows.is_empty():
         return
     # The view `texts` has assistant messages among all messages.
     kind_of_texts = MeasuredOn.MESSAGES if kind is MeasuredOn.ASSISTANT_MESSAGES else kind
-    wanted_ids = wanted.select("content_id").with_row_index("number")
-    is_found = np.zeros(wanted.height, bool)
+    wanted_ids = text_rows.select("content_id").with_row_index("number")
+    is_found = np.zeros(text_rows.height, bool)
     for places in store.batches(
         _WITH_TEXTS, wanted_ids=wanted_ids, kind=kind_of_texts, versions=versions_in_use(versions)
     ):
         places_of_rows = places.unique("number", keep="first", maintain_order=True)
         unseen = places_of_rows.filter(pl.Series(~is_found[places_of_rows["number"].to_numpy()]))
         is_found[unseen["number"].to_numpy()] = True
-        yield wanted[unseen["number"]].with_columns(unseen["text"])
+        yield text_rows[unseen["number"]].with_columns(unseen["text"])
 
 
 def text_ids(store: Store, texts: Texts, versions: Versions) -> pl.Series:

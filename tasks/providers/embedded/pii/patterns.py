@@ -256,13 +256,13 @@ def find_patterns(texts: Sequence[str]) -> list[list[PiiSpan]]:
     return matches(readings(texts))
 
 
-def matches(known: Sequence[Sequence[Reading]]) -> list[list[PiiSpan]]:
+def matches(text_readings: Sequence[Sequence[Reading]]) -> list[list[PiiSpan]]:
     """Matches in the readings of each text, with their place in it as written, in order of precedence.
 
     A match of a later reading that is longer than one of the first comes before it, so that nothing of it is left.
     """
-    passing = iter(_sieve().passing([reading.text for of_text in known for reading in of_text]))
-    return [_matches(of_text, [next(passing) for _ in of_text]) for of_text in known]
+    passing = iter(_sieve().passing([reading.text for of_text in text_readings for reading in of_text]))
+    return [_matches(of_text, [next(passing) for _ in of_text]) for of_text in text_readings]
 
 
 @cache

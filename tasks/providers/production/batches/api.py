@@ -92,10 +92,10 @@ class BatchApi(ABC):
         return None
 
 
-def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None]) -> BatchOutcome:
-    """The outcome of a billed question; `said` may raise CallFailed. `tokens` are input and output tokens."""
+def outcome_of(reply: Callable[[], Reply], tokens: tuple[int | None, int | None]) -> BatchOutcome:
+    """The outcome of a billed question; `reply` may raise CallFailed. `tokens` are input and output tokens."""
     try:
-        return BatchOutcome(said(), "", False, *tokens)
+        return BatchOutcome(reply(), "", False, *tokens)
     except CallFailed as failed:
         return BatchOutcome(failure=failed.reason, input_tokens=tokens[0], output_tokens=tokens[1])
 
