@@ -192,6 +192,25 @@ def test_a_docstring_begins_with_its_noun_or_verb():
     assert [f"{module}: {text[:60]}" for module, text in said if SECOND_READING.match(text)] == []
 
 
+NAMED_IN_WORDS = {
+    "MODEL_BENCHMARK", "PERSON_1", "EMAIL_1", "CONTENT_ID", "USER_ID", "TEXT_ID",  # parts of forms
+    "NUMBA_CACHE_DIR", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "FPDF_ERR_PASSWORD",  # names of libraries
+}  # fmt: skip
+
+
+def test_a_constant_that_a_docstring_names_is_one_of_the_project_or_a_variable_of_the_environment():
+    of_constant = re.compile(r"\b_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+    nodes = [node for tree in _modules().values() for node in ast.walk(tree)]
+    known = {node.id for node in nodes if isinstance(node, ast.Name)}
+    known |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    words = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    in_words = {id(constant) for constant in words}
+    values = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in in_words]
+    known.update(*(of_constant.findall(value) for value in values if isinstance(value, str)))
+    named = {name for text in words if isinstance(text.value, str) for name in of_constant.findall(text.value)}
+    assert named - known - NAMED_IN_WORDS == set()
+
+
 def test_a_public_name_is_defined_once():
     """A command's function is not counted: it has the name that users type, as its flow and the public one may have."""
     commands = set(_commands(command_line()))

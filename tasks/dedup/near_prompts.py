@@ -219,7 +219,10 @@ def _band_hashes(signatures: Signatures, bands: int) -> Signatures:
 
 
 def _bands(jaccard_min: float) -> int:
-    """The fewest bands of the signature that make a pair at the limit a candidate with probability RECALL_MIN."""
+    """The fewest bands of the signature with which a pair at the limit is a candidate.
+
+    With probability CANDIDATE_RECALL_MIN.
+    """
     for bands in (1, 2, 4, 8, 16, 32, 64):
         if 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= CANDIDATE_RECALL_MIN:
             return bands

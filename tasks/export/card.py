@@ -81,7 +81,10 @@ def write_compat_cards(
     Raises BadInput when the release has no card.
     """
     about, parts = _read_card(release, "What was removed", "Known limits", "Licence", "Removal")
-    parts |= {"version": version, "left_out": ", ".join(f"{config} {rows:,}" for config, rows in left_out.items())}
+    parts |= {
+        "version": markdown_text(version),
+        "left_out": ", ".join(f"{config} {rows:,}" for config, rows in left_out.items()),
+    }
     default_config = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
     for config in ("", *rows):
         configs = data_files(rows) if not config else default_config if rows[config] else []

@@ -24,6 +24,9 @@ AUDIT_ANSWER_TOKENS = 20
 NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
 DESCRIPTION_PROMPT = "This is what an image shows:\n\n{}\n\n"
 
+_KEY_PLACES = {AuditMode.ALL_A: 0, AuditMode.ALL_D: -1}
+"""Mode that shows the image and moves the right option -> its place among the options."""
+
 
 @dataclass(frozen=True)
 class AskedAgain:
@@ -36,12 +39,15 @@ class AskedAgain:
 
 
 def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> AskedAgain:
-    """The item's text in one mode. All keys at D are at the last letter of an item with fewer options."""
+    """The item's text in one mode. All keys at D are at the last letter of an item with fewer options.
+
+    A mode that moves the key has its place in `_KEY_PLACES`; another one has its text here.
+    """
     if mode is AuditMode.BLIND:
         return AskedAgain(item, mode, NO_IMAGE + item.prompt, item.key)
     if mode is AuditMode.DESCRIBED:
         return AskedAgain(item, mode, DESCRIPTION_PROMPT.format(description) + item.prompt, item.key)
-    key = CHOICE_LETTERS[0] if mode is AuditMode.ALL_A else CHOICE_LETTERS[len(item.options) - 1]
+    key = CHOICE_LETTERS[_KEY_PLACES[mode] % len(item.options)]
     place = CHOICE_LETTERS.index(item.key)
     right_first = [item.options[place], *item.options[:place], *item.options[place + 1 :]]
     options = arranged(right_first, key, item.description_id)
@@ -71,7 +77,7 @@ def unasked(
 
 def shown_images(images: StoredImages, again: AskedAgain) -> tuple[tuple[str, bytes], ...]:
     """The image that is shown, as (png or jpeg, encoded); none where the audit takes it away."""
-    if again.mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
+    if again.mode not in _KEY_PLACES:
         return ()
     stored = images[again.item.image_id]
     return ((stored.format, stored.bytes),)

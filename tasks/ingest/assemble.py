@@ -80,7 +80,7 @@ class _Assembly:
         """The sightings with an opinion on an answer, without its words; whole as soon as the votes are."""
 
     def conversations(self) -> Iterator[pl.DataFrame]:
-        """The conversations ordered by time, ROWS_A_PART at a time; an empty frame where there are none."""
+        """The conversations ordered by time, CONVERSATIONS_A_PART at a time; an empty frame where there are none."""
         return self._store.batches(_BY_TIME, CONVERSATIONS_A_PART, assembled_conversations=self._assembled())
 
     def _assembled(self) -> Iterator[pl.DataFrame]:

@@ -66,7 +66,7 @@ class Database:
             return [dict(record) for record in self._portal.call(_records, self._connection, query)]
 
     def stream(self, query: str, *values: Any) -> Iterator[QueriedRow]:
-        """The records of a query, ROWS_AT_ONCE at a time, as they are at its beginning. Raises DatabaseLost."""
+        """The records of a query, RECORDS_AT_ONCE at a time, as they are at its beginning. Raises DatabaseLost."""
         with _lost():
             transaction = self._connection.transaction(isolation="repeatable_read", readonly=True)
             self._portal.call(transaction.start)

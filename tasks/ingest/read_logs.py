@@ -307,7 +307,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
-    """The pieces; archives and tables, which cannot be cut, in chunks of about PIECE_BYTES."""
+    """The pieces; archives and tables, which cannot be cut, in chunks of about LINES_BYTES."""
     for piece in batch:
         line, rows, size = piece.lines_before + 1, [], 0
         for row in _rows(piece):

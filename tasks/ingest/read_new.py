@@ -131,7 +131,7 @@ def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_12
 
 
 def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
-    """Group pieces, also of different files, into batches of about PART_BYTES."""
+    """Group pieces, also of different files, into batches of about LOG_PART_BYTES."""
     waiting: list[Piece] = []
     waiting_bytes = 0
     for piece in chain.from_iterable(file_plan.pieces for file_plan in plans):

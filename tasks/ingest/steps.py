@@ -103,8 +103,10 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     _store_presets(store, kept_presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED_SUFFIX)}
     missing = missing.filter(~(pl.col("source") + EMBEDDED_SUFFIX).is_in(list(carried_names)))
-    missing = pl.concat([missing, rejects_of_others(store, logged_names)]) if _items_file(settings) else missing
-    store_image_rejects(store, missing, [*carried_names, *(source.name for source in named_files)], taken_in)
+    # a run that takes items in looks for no other image of the store: what is known of those stays
+    known_rejects = [rejects_of_others(store, logged_names)] if _items_file(settings) else []
+    rejects = pl.concat([missing, *known_rejects])
+    store_image_rejects(store, rejects, [*carried_names, *(source.name for source in named_files)], taken_in)
     counts = {"named": len(logged_names), **_counts(outcome), "missing": missing.height}
     counts |= {"taken_down": len(outcome.taken_down)} if outcome.taken_down else {}
     return report("take_in_images", outcome.measured, counts)

@@ -152,10 +152,11 @@ def _winner(score: pl.Series) -> pl.Series:
 
 
 def _count(column: pl.Series, name: str) -> pl.Series:
-    """float64 counts; null where a count is missing. Raises BadInput for text that is no number."""
+    """float64 counts; null where a count is missing. Raises BadInput for what is no count."""
     counts = column.cast(pl.Float64, strict=False)
-    if wrong := counts.null_count() - column.null_count():
-        raise BadInput(f"{name} is missing, negative or not a number in {wrong} of {len(counts)} battles")
+    is_count = counts.is_finite() & (counts >= 0)
+    if wrong := len(counts) - int(is_count.sum()) - column.null_count():
+        raise BadInput(f"{name} is negative or not a number in {wrong} of {len(counts)} battles")
     return counts
 
 

@@ -199,7 +199,10 @@ def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
 
 
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Problems of card, manifest, leaderboards and report with identifiers, except the policy's contact address."""
+    """Problems of card, manifest, leaderboards and report with identifiers.
+
+    The policy in the manifest is not searched, nor its contact address in the other files.
+    """
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
     if kinds := identifiers(manifest.model_dump_json(exclude={"policy"})):
         yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(kinds))}"

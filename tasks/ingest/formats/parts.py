@@ -89,7 +89,7 @@ class DocumentFile(NamedTuple):
     """A PDF in a file, in place of the item of a content that names it."""
 
     path: str
-    """As the row spells it."""
+    """The spelling of the row."""
     pages: int
     """Pages that are drawn; 0 if none can be."""
     kind: str

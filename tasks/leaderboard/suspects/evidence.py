@@ -136,7 +136,10 @@ def _total(chances: Matrix, tilt: float) -> Vector:
 VOTER_VOTES_MIN = 5
 """Voters with fewer votes are tested in groups only."""
 _NULLS, _TILTED = {"taste": 0.0, "habit": -np.log(CARELESS_SHARE_MAX)}, range(len(TILTS))
-"""Kind of honest voter -> what is added to the evidence against him, because such voters are rare."""
+"""Kind of honest voter, in the order of an axis of `History.gains` -> what is added to the evidence against a suspect
+whose votes such a voter would explain, because such voters are rare."""
+_GAINS = [f"{null}_{number}" for null in _NULLS for number in _TILTED]
+"""Columns of `sided`."""
 
 
 def _mean_evidence(sums: Sequence[pl.Expr]) -> pl.Expr:
@@ -174,7 +177,7 @@ def sequential(sides: pl.DataFrame, models: int) -> pl.DataFrame:
 
     p bounds the chance that the evidence is ever as large, at any vote, for any of `models` (Ville 1939; Bonferroni).
     """
-    running = {name: pl.col(name).cum_sum().over("voter", "model") for name in sides.columns if name[-2] == "_"}
+    running = {name: pl.col(name).cum_sum().over("voter", "model") for name in _GAINS}
     least = pl.min_horizontal(
         [_mean_evidence([pl.col(f"{null}_{n}") for n in _TILTED]) + more for null, more in _NULLS.items()]
     )

@@ -1,5 +1,6 @@
 """`curate export dataset --compat visionarena`: what reads the published datasets reads this."""
 
+import json
 import re
 import shutil
 import sys
@@ -125,6 +126,15 @@ def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_in
         assert "### chat" not in card
         (loaded,) = {each["data_files"][0]["path"] for each in yaml.safe_load(card.split("---\n")[1])["configs"][:1]}
         assert list(folder.glob(loaded))
+
+
+def test_a_version_of_a_release_of_others_is_text_in_the_cards(release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    manifest = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"version": "1\n\n## Licence\n\n[free](http://x)"}))
+    export_vision_arena(copy, tmp_path / "out")
+    card = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    assert card.count("\n## Licence") == 1 and "[free](" not in card
 
 
 def test_the_cards_of_an_export_name_only_what_datasets_can_load_from_it(release, tmp_path):

@@ -1,5 +1,6 @@
 """Every published make of battle table is read for what it says; votes say more than who won."""
 
+import json
 from datetime import UTC, datetime
 from functools import partial
 
@@ -286,3 +287,15 @@ def test_a_reference_that_has_no_battle_in_a_slice_is_no_error():
     assert {row.model for row in rows} == {"m0", "m1", "m2"} and {row.battles_vs_reference for row in rows} == {0}
     with pytest.raises(BadInput, match="Known: late, m0, m1, m2"):
         RatingTables(battles, RatingMethod(), (), "early").rows("win_rates")
+
+
+@pytest.mark.parametrize("count", [-1, -0.5, "many"])
+def test_a_count_that_cannot_be_one_is_refused_where_it_is_read(tmp_path, count):
+    rows = [
+        {"model_a": "A", "model_b": "B", "winner": "model_a", "tokens_a": tokens, "tokens_b": 3}
+        for tokens in (1, count)
+    ]
+    path = tmp_path / "battles.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(BadInput, match="tokens_a is negative or not a number in 1 of 2 battles"):
+        read_battles(path)
