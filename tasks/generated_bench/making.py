@@ -137,6 +137,7 @@ def _write_cell(
     aspect, level = cell
     writer = CellDescriptions(state.bench, state.capability, state.aspects[aspect], level, levels()[level])
     new_descriptions: list[tuple[str, GeneratedDescription | Failed]] = []
+    # the writer is told of every earlier description, also of another round, so that it repeats none
     for number in range(numbers.stop):
         description_id = description_id_of(state.bench.bench, aspect, level, number)
         if description_id in written:
@@ -261,7 +262,10 @@ def _ask(state: BenchState, author: Author, progress_of_item: ItemProgress) -> l
 
 
 def store_items(store: Store, state: BenchState, tombstones: Tombstones, work: Work) -> None:
-    """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
+    """The items, once every description has its end; they never change afterwards.
+
+    A description of which something was taken down becomes no item.
+    """
     if state.items or len(state.outcomes) < state.wanted:
         work.counts["unfinished"] = state.wanted - len(state.outcomes)
         return
@@ -296,9 +300,11 @@ def estimate_making(
     # which the last three hold the words of the description.
     author_calls = 1 + 4 * descriptions
     author_tokens = author_calls * prompt_tokens + 3 * words
+    # Each attempt at a description, and at a question, is two of these calls.
     author_calls_most = ASPECT_ROUNDS + 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
     drawings_of_each = 1 + rule.redraws_max
     pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD))
+    # capability -> (items, expected use, how many times as much it can be)
     expected = {
         "author": (descriptions, _answers(author_calls, author_tokens), author_calls_most / author_calls),
         "pictures": (descriptions, pictures, drawings_of_each),

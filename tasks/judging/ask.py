@@ -69,11 +69,14 @@ def judge_version(model: AskedModel, protocol: Protocol) -> str:
 def _reply(model: ChatModel, protocol: Protocol, pair: AnswerPair) -> JudgeReply | Failed:
     """Reply of the model. Both calls must succeed where two are needed, or neither counts."""
     prompt = protocol.prompt(pair)
-    # In a batch, equal messages with different names are both sent: equal answers are asked about in both orders.
+    # In a batch, equal messages with different names are both sent: equal answers are asked about in both orders. The
+    # blank at the end belongs to the name: answers of batches that were sent before are found by it.
     call_name = " ".join((*(pair.row[name] for name in protocol.key), ""))
     reply = model.chat(prompt.messages, call_name, protocol.shape)
     if isinstance(reply, Failed):
         return reply
+    # `by_state`: the vendor's own word on a reply is taken. An empty one is asked for again in the next run; a refusal
+    # is a reply, without a label.
     if protocol.by_state and reply.state == "empty":
         return Failed("empty_verdict")
     judge_text = without_quotes(reply.text, prompt.quotable)
@@ -94,20 +97,21 @@ def unjudged(
 ) -> tuple[list[AnswerPair], list[dict[str, Any]]]:
     """The pairs that a judge of this version has not judged, and rows to add for those it judged in another draw.
 
-    These rows are its verdicts, copied with the new draw: nothing is asked for them.
+    A draw is how a pair came to be asked about; it is no part of what is asked. These rows are the judge's verdicts,
+    copied with the new draw: nothing is asked for them.
     """
     verdicts, stored_draws = dict[tuple[str, ...], dict[str, Any]](), set[tuple[str, ...]]()
     for verdict in store.read(protocol.table).filter(judge_version=version).iter_rows(named=True):
         verdicts[_values(verdict, protocol.key)] = verdict
         stored_draws.add(_values(verdict, (*protocol.key, *protocol.draw)))
-    to_ask, copies = list[AnswerPair](), list[dict[str, Any]]()
+    open_pairs, copies = list[AnswerPair](), list[dict[str, Any]]()
     for pair in pairs:
         judged = verdicts.get(_values(pair.row, protocol.key))
         if judged is None:
-            to_ask.append(pair)
+            open_pairs.append(pair)
         elif _values(pair.row, (*protocol.key, *protocol.draw)) not in stored_draws:
             copies.append({**judged, **{name: pair.row[name] for name in protocol.draw}})
-    return to_ask, copies
+    return open_pairs, copies
 
 
 def _values(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ def ask(
 
     `batch_hours`: use the vendor's batch API, and wait for so long.
     """
-    to_ask, copies = unjudged(store, pairs, protocol, judge.version)
+    open_pairs, copies = unjudged(store, pairs, protocol, judge.version)
     done = Work(counts=Counter(known_already=len(copies)) if copies else Counter())
     row_type = cast(type[Row], TABLES[protocol.table].row)
     judge_columns = {"judge": judge.name, "judge_version": judge.version}
@@ -148,7 +152,7 @@ def ask(
     batches = judge.model.together(store, batch_hours) if judge.model and batch_hours is not None else nullcontext()
     with batches as queue:
         calls_at_once = judge.model.calls_at_once if judge.model else 1  # a stand-in judges in order
-        results = ask_missing(f"{protocol.counted} of {judge.name}", judge_pair, to_ask, calls_at_once, queue)
+        results = ask_missing(f"{protocol.counted} of {judge.name}", judge_pair, open_pairs, calls_at_once, queue)
         store_results(store, protocol.table, rows_counted(results), judge.name, done)
     if judge.model is None:
         done.calls.clear()

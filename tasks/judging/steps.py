@@ -58,7 +58,7 @@ def collect_answers(settings: Settings, keyed: KeyedItemsOf = no_keyed_items) ->
 def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf = no_keyed_items) -> StageReport:
     """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
     store, chosen, judge_protocol = Store.open(settings.store), settings.evaluate, protocol_of(settings.evaluate)
-    to_ask(settings)
+    to_ask(settings)  # raises CurateError for a judge that cannot be asked
     if judge_protocol.name in VISIT_PROTOCOLS:
         return _judge_items(store, settings, *item_pairs(store, chosen, judge_protocol))
     bench, baseline = bench_of(store, chosen, keyed), chosen.baseline or ""
@@ -78,7 +78,7 @@ def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf
 def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
     """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
     store, judge_protocol = Store.open(settings.store), protocol(VOTE)
-    to_ask(settings)
+    to_ask(settings)  # raises CurateError for a judge that cannot be asked
     drawn = anonymous_battles(released)[: settings.evaluate.sample]
     if drawn.is_empty():
         raise BadInput(f"store {settings.store!r} has no kept anonymous battle; votes need some")
@@ -102,7 +102,7 @@ def propose_marks(settings: Settings, models: Sequence[AskedModel], now: datetim
 def judge_submission(settings: Settings) -> StageReport:
     """Store a model's answers and ask a judge about its battles. Writes `answers` and `verdicts`."""
     store = Store.open(settings.store)
-    to_ask(settings)
+    to_ask(settings)  # raises CurateError for a judge that cannot be asked
     plan = plan_of(store, settings.evaluate)
     new = keep_answers(store, plan.submission)
     report = _judge_items(store, settings, plan.items, plan.wanted)

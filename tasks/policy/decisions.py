@@ -180,7 +180,8 @@ def verdicts(signals: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle. Each step asks only about what the earlier ones leave."""
     review_verdicts, redacted = present_verdicts(signals.store), signals.redacted(policy)
 
-    # rules about what is measured on everything; what they redact must be proven
+    # Rules about what is measured on everything; what they redact must be proven. A rule of scope battle stops the
+    # battles of a conversation and not the conversation: such hits go apart from here on.
     screening, alone = conversation_hits(signals, policy)
     screening = reviewed(screening, review_verdicts)
     named, redacted_parts = signals.with_left_names(policy), signals.redacted_parts(policy)
@@ -191,7 +192,7 @@ def verdicts(signals: StoredSignals, policy: Policy) -> Verdicts:
     held_elsewhere = _over_set(policy.known_benchmarks, _of_benchmarks(signals.store, policy))
     screening = pl.concat([screening, held_elsewhere])
 
-    # repeats among the rest
+    # repeats among the rest; `screened` are the conversations that a model describes
     conversations = signals.conversations.select(_OF_SET)
     repeats = _repeats(signals, _left(conversations, screening), policy)
     duplicates = _over_set(policy.duplicates, repeats)
@@ -307,7 +308,9 @@ def _of_conversations(
 
 
 def _of_battles(stored_signals: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """A battle is dropped when a rule stops either conversation, or by a battle rule. Duplicates do not drop battles.
+    """A battle is dropped when a rule stops either conversation, or by a battle rule.
+
+    Repeats, exact ones and near prompts, do not drop battles: the votes on them are others.
 
     A conversation that was removed by a takedown counts as not measured.
     """
@@ -335,8 +338,8 @@ def _withheld_words(stored_signals: StoredSignals, redacted: pl.DataFrame, polic
     """item_kind, item_id and `vote_reason_withheld` of the battles whose voters wrote something.
 
     Withheld by every rule over users' messages that drops, holds or redacts, and where they repeat what is redacted in
-    the battle: words of a vote are not redacted. A rule about a signal that describes
-    withholds them until it is measured.
+    the battle: words of a vote are not redacted, so each of these actions counts as a drop here. A rule about a signal
+    that describes withholds them until it is measured.
     """
     written = stored_signals.battles.drop_nulls("vote_reason_id").select(
         item_id="battle_id", content_id=number_of(pl.col("vote_reason_id"))

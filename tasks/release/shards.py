@@ -38,7 +38,7 @@ SHARD_BYTES = 256 * 1024 * 1024
 """Rows of a shard that take more are written as several files."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 PLAIN_ROW_BYTES = 1_000
-"""Rough size of a row without its images and messages, to plan shards with."""
+"""Rough size of a row without its images and messages, to plan row groups with; raise `RELEASE_LAYOUT` with it."""
 METADATA_KEY = b"huggingface"
 """Key of the Parquet metadata in which `datasets` looks for the column types."""
 _IMAGE_TABLES = ("images", "redacted_images")
@@ -172,7 +172,10 @@ class EarlierShards(Protocol):
 
 
 def shard_rows(expected: int) -> int:
-    """A power of two, so that it seldom changes; a shard has half to twice as many of the `expected` rows."""
+    """Rows of a shard, of which one has half to twice as many; a power of two, so that it seldom changes.
+
+    `expected`: rows of the configuration, about.
+    """
     if expected < FEW:
         return SHARD_ROWS_MAX  # no shard ends before half of it
     return min(SHARD_ROWS_MAX, 1 << (expected // SHARDS | 1).bit_length() - 1)
@@ -183,37 +186,43 @@ def write_shards(
     frames: Iterable[pl.DataFrame],
     images: ReleasedImages,
     folder: Path,
-    rows: int = SHARD_ROWS_MAX,
+    shard_size: int = SHARD_ROWS_MAX,
     earlier: EarlierShards | None = None,
 ) -> dict[Path, str]:
     """Write or take over `train-00000-of-0000N.parquet`; without rows, one empty file. Returns file -> key of its rows.
 
-    `frames` are in the order of the release; `rows`: see `shard_rows`. Memory holds one frame, the rows of a shard
-    without their images, and about two row groups.
+    `frames` are in the order of the release; `shard_size`: see `shard_rows`. Memory holds one frame, the rows
+    of a shard without their images, and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schema, key_of_file = shard_schema(config), dict[Path, str]()
-    for rows_of_shard in _cut(config, frames, rows):
+    for rows_of_shard in _cut(config, frames, shard_size):
         key = _key(schema, rows_of_shard, images)
         files = earlier.take(key, folder, len(key_of_file)) if earlier else []
-        key_of_file |= dict.fromkeys(files or _write(schema, rows_of_shard, images, folder, len(key_of_file)), key)
+        if not files:
+            files = _write(schema, rows_of_shard, images, folder, len(key_of_file))
+        key_of_file |= dict.fromkeys(files, key)
     if not key_of_file:
         parquet_writer(folder / "00000.parquet", schema).close()
         key_of_file[folder / "00000.parquet"] = ""
-    return {
-        path.rename(folder / f"train-{path.stem}-of-{len(key_of_file):05d}.parquet"): key
-        for path, key in key_of_file.items()
-    }
+    # files have their names once it is known how many there are
+    named = dict[Path, str]()
+    for path, key in key_of_file.items():
+        named[path.rename(folder / f"train-{path.stem}-of-{len(key_of_file):05d}.parquet")] = key
+    return named
 
 
-def _cut(config: str, frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
-    """The rows of each shard. A shard ends after `rows / 2` rows at a row by whose id it may, or after `2 * rows`."""
+def _cut(config: str, frames: Iterable[pl.DataFrame], shard_size: int) -> Iterator[pl.DataFrame]:
+    """The rows of each shard.
+
+    A shard ends before a row by whose id it may, once it has half of `shard_size` rows, or when it has twice as many.
+    """
     waiting: list[pl.DataFrame] = []
     count = 0
     for frame in frames:
         first = 0
         for row, name in enumerate(frame[ROW_KEYS[config]]):
-            if count == 2 * rows or (count >= rows // 2 and crc32(name.encode()) % rows == 0):
+            if count == 2 * shard_size or (count >= shard_size // 2 and crc32(name.encode()) % shard_size == 0):
                 yield pl.concat([*waiting, frame[first:row]])
                 waiting, first, count = [], row, 0
             count += 1
@@ -246,37 +255,37 @@ def _write(schema: pa.Schema, rows: pl.DataFrame, images: ReleasedImages, folder
         (_with_images(rows_of_stretch, images_by_id, schema), _row_bytes(rows_of_stretch, images_by_id))
         for rows_of_stretch, images_by_id in images.stretches(rows)
     )
-    file = parquet_writer(paths[0], schema)
-    for another, group in _row_groups(tables):
-        if another:
-            file.close()
+    writer = parquet_writer(paths[0], schema)
+    for starts_file, group in _row_groups(tables):
+        if starts_file:
+            writer.close()
             paths.append(folder / f"{first + len(paths):05d}.parquet")
-            file = parquet_writer(paths[-1], schema)
-        file.write(group)
-    file.close()
+            writer = parquet_writer(paths[-1], schema)
+        writer.write(group)
+    writer.close()
     return paths
 
 
 def _row_groups(tables: Iterable[tuple[pa.Table, Iterable[int]]]) -> Iterator[tuple[bool, pa.Table]]:
-    """Rows of each row group, and whether it starts another shard; from tables with the bytes of their rows.
+    """Rows of each row group, and whether it starts another file; from tables with the bytes of their rows.
 
-    A row group or shard ends before the row that would exceed its size limit.
+    A row group or file ends before the row that would exceed its size limit.
     """
     waiting: list[pa.Table] = []
-    shard_bytes = group_bytes = 0
-    new_shard = False
+    file_bytes = group_bytes = 0
+    starts_file = False
     for table, sizes in tables:
         first = 0
         for row, size in enumerate(sizes):
-            full = shard_bytes > 0 and shard_bytes + size > SHARD_BYTES
-            if full or (group_bytes and group_bytes + size > ROW_GROUP_BYTES):
-                yield new_shard, pa.concat_tables([*waiting, table[first:row]])
-                waiting, first, new_shard, group_bytes = [], row, full, 0
-            shard_bytes = size if full else shard_bytes + size
+            file_is_full = file_bytes > 0 and file_bytes + size > SHARD_BYTES
+            if file_is_full or (group_bytes and group_bytes + size > ROW_GROUP_BYTES):
+                yield starts_file, pa.concat_tables([*waiting, table[first:row]])
+                waiting, first, starts_file, group_bytes = [], row, file_is_full, 0
+            file_bytes = size if file_is_full else file_bytes + size
             group_bytes += size
         waiting.append(table[first:])
     if group_bytes:
-        yield new_shard, pa.concat_tables(waiting)
+        yield starts_file, pa.concat_tables(waiting)
 
 
 def _with_images(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -30,7 +30,8 @@ TakedownScope = Mapping[TakenDownKind, set[str]]
 """Ids that are removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
 
 _FILES_ASKED = """
-    -- a row is one file that is asked for by its name, or by a digest of its bytes; those of a name oldest first
+    -- a row is one file that is asked for by its name, or by a digest of its bytes; those of a name oldest first: the
+    -- engine's one thread reads the parts of a table in their order
     SELECT * FROM logged_files
     WHERE name IN (FROM asked) OR md5 IN (FROM asked) OR sha1 IN (FROM asked) OR sha256 IN (FROM asked)
 """
@@ -85,9 +86,12 @@ class Known:
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
         requested_ids = set(asked)
-        # A row is a file that is asked for by name or digest, presets last: the last of a name counts.
+        # A row is a file that is asked for by name or digest. Of several of one name the last counts, and `place` puts
+        # presets after files.
         files = store.ask(_FILES_ASKED, asked=frame_of_ids(requested_ids)).sort("place", maintain_order=True)
+        # Name -> image of the names that are asked for; those of the images' other names are added below.
         self.image_of = _images_of(files.filter(pl.col("name").is_in(sorted(requested_ids))))
+        # What else stands for an image: a redacted image for its source, and a digest for the file that has it.
         self.also = dict(store.ask(_SOURCES, asked=frame_of_ids(requested_ids)).iter_rows())
         # A row is a file with what a digest of it stands for: its image, or the name of a file that is no image.
         files_with_content = files.with_columns(content=pl.coalesce("image_id", "name"))
@@ -226,7 +230,7 @@ def _unknown(store: Store, requested_id: str) -> str:
 
 
 def _add(requested_id: str, spellings: Iterable[str], stored_ids: Known, scope: TakedownScope) -> bool:
-    """Add a requested id to the scope. Returns False when it is unknown."""
+    """Add a requested id to the scope, as the first of conversation, user and image that it is. False when unknown."""
     if conv_id := stored_ids.conv_id(requested_id):
         scope[TakenDownKind.CONVERSATION].add(conv_id)
         return True

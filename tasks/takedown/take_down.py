@@ -89,7 +89,7 @@ def take_down(
     require_sweepable(store)
     key = store_key(store)
     tombstones = Tombstones(store, key)
-    begun = _begun(store, tombstones)
+    begun = _begun(store, tombstones)  # of an interrupted takedown; `tombstones` hold for them, too, from here on
     scope = find_scope(store, request, addresses, key, tombstones, conv_ids)
     new = pl.concat([begun, tombstones.add_for_now(scope, now)])
     ids = going(store, tombstones)
@@ -122,11 +122,10 @@ def _begin(store: Store, new: pl.DataFrame, scope: Mapping[str, int], reason: st
     by = ""
     with suppress(KeyError, OSError):  # in a container the user may have no name
         by = getpass.getuser()
-    earlier = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked", [])
-    requests = [
-        *earlier,
-        *([{"by": by, "reason": reason, "scope": scope}] if any(scope.values()) or not earlier else []),
-    ]
+    requests = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked", [])
+    is_resumed_alone = requests and not any(scope.values())
+    if not is_resumed_alone:
+        requests.append({"by": by, "reason": reason, "scope": scope})
     store.write_bytes(UNFINISHED, json.dumps({"asked": requests, "tombstones": new.write_json()}).encode())
     if new.height:
         store.append("takedowns", new)
@@ -145,7 +144,7 @@ def _end(store: Store, removed: dict[str, Any], now: datetime) -> None:
     requests = json.loads(store.read_bytes(UNFINISHED) or b"{}").get("asked")
     if requests or any(counts.values()):
         add_audit_entry(store, Audited.TOOK_DOWN, counts)
-    if requests:  # not by ingest, which found more of it
+    if requests:  # there is none where ingest took down more of what was asked for before
         about = {"finished_at": now.isoformat(timespec="seconds"), **requests[-1]}
         about |= {"earlier": requests[:-1]} if requests[1:] else {}  # interrupted ones that this one finished
         name = f"takedown/{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.json"
