@@ -355,7 +355,8 @@ def _csv(path: Path, columns: Set[str]) -> pl.DataFrame:
         problem = f"row {first_number} has more cells than the header's {len(names)}"
         _leave_out(path, problem, int(is_ragged.sum()), rows.height, "quote cells with commas")
         rows = rows.filter(~is_ragged)
-    return rows.select([name for name in names if name in columns] or names)
+    kept = [name for name in names if name in columns]
+    return rows.select(kept) if kept else _no_rows(names)
 
 
 def _arrow(path: Path, columns: Set[str]) -> pl.DataFrame:
@@ -436,6 +437,7 @@ _READERS: dict[str, Callable[[Path, Set[str]], pl.DataFrame]] = {
     ".arrow": _arrow,
     ".feather": _arrow,
 }
+"""Suffix -> reader: (path, wanted columns) -> those that the file has; if none, all its names without rows."""
 
 
 WORDS_MIN = 3
