@@ -2,7 +2,8 @@
 
 Files: declared columns, readable pages, no data beside the rows, no identifiers in them (network addresses, e-mail
 addresses and machine paths in the parts that are not messages). Rows: impossible values, identifiers, personal data,
-image metadata, changed images.
+image metadata, changed images. `verify.py` calls the checks in order: a further one of a file is called there, one of
+rows from `wrong_rows`.
 """
 
 import base64
@@ -244,7 +245,7 @@ def forbidden_data(policy: Policy) -> frozenset[str]:
 
 
 def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[list[str]]:
-    """Problems of the rows of each row group of a shard, up to one that cannot be read."""
+    """Problems of the rows of each row group of a shard, up to one that cannot be read, which the caller finds, too."""
     problems_of_groups: list[list[str]] = []
     with suppress(*READ_ERRORS):
         problems_of_groups.extend([*wrong_rows(config, group, forbidden)] for group in sound_groups(shard))
