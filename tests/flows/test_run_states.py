@@ -1,14 +1,17 @@
 """What the UI and `prefect flow-run ls` show of runs: names, tags, and the reason of a failure."""
 
+import http.client
 import json
 import logging
 import threading
 import urllib.parse
+import urllib.request
 from datetime import UTC, datetime
 
 import prefect
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -24,6 +27,7 @@ from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at
 from tests.disk_steps import ends_at
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -110,7 +114,8 @@ def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay
         before = datetime.now(UTC)
         made[ended("new", "curation")] = "new"
         assert forget_flow_runs(before) >= 1
-        left = {str(run.id) for run in client.read_flow_runs(limit=200)}
+        ours = FlowRunFilter(id=FlowRunFilterId(any_=[*made]))
+        left = {str(run.id) for run in client.read_flow_runs(flow_run_filter=ours)}
     assert {name for run_id, name in made.items() if run_id in left} == {"old of others", "new"}
 
 
@@ -158,10 +163,19 @@ GONE = threading.Event()
 """Set while the server does not answer."""
 
 
+def _nothing_answers() -> bool:
+    try:
+        urllib.request.urlopen(f"{PREFECT_API_URL.value()}/health", timeout=1).close()
+    except (OSError, http.client.HTTPException):
+        return True
+    return False
+
+
 @flow(name="around-outage")
 def around_outage(settings: Settings) -> list[StageReport]:
     """A stage that begins as its server goes away for three seconds."""
     GONE.set()
+    wait_until(_nothing_answers)
     threading.Timer(3, GONE.clear).start()
     return within(settings)
 

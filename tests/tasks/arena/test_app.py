@@ -19,7 +19,7 @@ LEFT = RecordType.LEFT_VOTE
 
 
 def test_uploads_are_limited_by_the_address_that_the_last_proxy_saw(build, admission):
-    built = build(proxies=1)
+    built = build(proxies=1, vision=("good-model",))
     at_once, most, lock = [0], [0], threading.Lock()
     photo = image_file()
 

@@ -56,8 +56,8 @@ def engine(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def served(looked):
-    """The explorer of the hostile store: its address, and the link to open first."""
+def served(engine, looked):
+    """The explorer of the hostile store, one for each browser: its address, and the link to open first."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

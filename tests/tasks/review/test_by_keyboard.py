@@ -14,7 +14,7 @@ import filelock
 from tasks.storage.reviews import journalled, reviews_of
 from tests.looked_store import EMAIL
 from tests.reviewed_store import HELD, held_store
-from tests.tasks.explore.test_in_a_browser import PHONE_IN_THE_DARK, Tab, chromium, keep, pytestmark  # noqa: F401
+from tests.tasks.explore.test_in_a_browser import PHONE_IN_THE_DARK, Tab, engine, keep  # noqa: F401
 
 
 @contextmanager
@@ -39,11 +39,11 @@ def sound(tab: Tab) -> None:
     tab.sound()
 
 
-def test_a_reviewer_decides_by_keyboard_and_nothing_is_lost_when_the_server_is_killed(chromium, looked, tmp_path):  # noqa: F811
+def test_a_reviewer_decides_by_keyboard_and_nothing_is_lost_when_the_server_is_killed(engine, looked, tmp_path):  # noqa: F811
     store = held_store(looked.store, tmp_path)
     lock = filelock.FileLock(store.at("writing.lock"))
     with served(store.root) as (server, address, link):
-        context = chromium.new_context(**PHONE_IN_THE_DARK)
+        context = engine.new_context(**PHONE_IN_THE_DARK)
         tab = Tab(context, f"{address}/")
         page = tab.page
         page.goto(link)
@@ -69,7 +69,7 @@ def test_a_reviewer_decides_by_keyboard_and_nothing_is_lost_when_the_server_is_k
         context.close()
     with served(store.root) as (server, address, link):
         assert dict(reviews_of(store).select("item_id", "verdict").iter_rows()) == {"c0": "release", "c1": "drop"}
-        context = chromium.new_context()
+        context = engine.new_context()
         tab = Tab(context, f"{address}/")
         page = tab.page
         page.goto(link)
