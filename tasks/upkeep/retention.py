@@ -125,6 +125,7 @@ def _files(store: Store) -> dict[str, set[str]]:
 
 def _half_removed(store: Store) -> list[str]:
     """Versions whose removal was killed: the mark is there, and so is data."""
+    # the mark and the manifest stay behind a removal that came to its end; more files are data
     marked_versions = [
         version for version, files in _files(store).items() if WITHDRAWN in files > {MANIFEST, WITHDRAWN}
     ]
@@ -134,11 +135,13 @@ def _half_removed(store: Store) -> list[str]:
 def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]:
     """Version of a release with data -> why it stays; empty for one that goes, in the order in which they were made."""
     retention, releases = settings.retention, _made(store)
+    # releases are in order of time, so the last one of a day, and the last day of a month, stay in these
     last_of_day = {release.day: release.version for release in releases}
     last_of_month = {(day.year, day.month): last_of_day[day] for day in sorted(last_of_day)}
     places = [settings.evaluate.bench_release or "", *settings.known_benchmarks]
     named_parts = {part for place in places for part in PurePosixPath(place).parts}
     judged = set(store.read("verdicts", ["draw"])["draw"])
+    # a row is one release that was ever sent to the Hub, and whether it is still there
     publications = [(row.version, row.yanked_at is None) for row in ever_published(store)]
     newest = {release.version for release in releases[-(retention.keep_releases or 1) :]}
     keeps_all = retention.keep_releases is None and not retention.thin_releases
@@ -172,6 +175,7 @@ def _runs(store: Store, days: int | None, now: datetime, versions: Collection[st
     first_path = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
     paths, last_paths = record_paths(store), dict[str, str]()
     for path, record in zip(paths, run_records(store), strict=True):
+        # the releases that a stage of the run made or found
         results = {stage["result"].removeprefix("releases/") for stage in record["stages"]}
         last_paths |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(versions)], path)
     yield from (path for path in paths[:-RUNS_MIN] if path < first_path and path not in last_paths.values())

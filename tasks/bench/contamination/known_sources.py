@@ -102,6 +102,7 @@ class KnownBenchmark(NamedTuple):
             column = _question_column(file) if _is_table(file) else None
             if column is None:
                 continue
+            # a text is one question; the same one in several rows or tables counts once, in order
             for rows in read_outside(file, column):
                 texts = (text for row in rows for text in row.texts)
                 questions |= dict.fromkeys(_PICTURE_MARK.sub(" ", text).strip() for text in texts)
@@ -135,6 +136,7 @@ def known_benchmarks(names: Iterable[str]) -> list[KnownBenchmark]:
                 f"of {', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
         root = path.parent if path.is_file() else path
+        # files of which nothing is used, by their paths; those of a data set that were not even fetched
         unread = (
             [file.relative_to(root).as_posix() for file in other_files] if place else _not_fetched(stated_name, path)
         )

@@ -22,6 +22,7 @@ def with_documents(row: SourceRow, place: Place) -> SourceRow:
     changed_columns = {}
     for column, value in row.items():
         if type(value) is list:
+            # an element is a message, or a part of the only one; most rows name no PDF and stay the same object
             messages = [_message(element, place) for element in value]
             if any(new is not old for new, old in zip(messages, value, strict=True)):
                 changed_columns[column] = messages
