@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from schemas.benches.agreement import JudgeVote
 from schemas.benches.bench import (
@@ -287,12 +287,8 @@ SIGNALS: dict[str, type[Row]] = {name: entry.value for name, entry in SIGNAL_ENT
 
 
 def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
-    """`SignalKey` and the columns of `value` as one row type.
-
-    It is created without source code, so pydantic must not search for attribute docstrings.
-    """
-    attributes = {"__doc__": value.__doc__, "model_config": ConfigDict(use_attribute_docstrings=False)}
-    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), attributes)
+    """`SignalKey` and the columns of `value` as one row type."""
+    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), {"__doc__": value.__doc__})
 
 
 _ABOUT = {"content_id": Held.CONTENT}

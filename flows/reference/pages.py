@@ -21,7 +21,7 @@ from flows.commands import command_line
 from flows.running.settings_file import section_of
 from schemas.items.reject import REJECT_TEXTS
 from schemas.policy import Extension, Policy, Rule
-from schemas.row import Row, arrow_schema, described_columns, inner_rows
+from schemas.row import Row, arrow_schema, described_columns, field_descriptions, inner_rows
 from schemas.settings import Settings
 from schemas.tables import SIGNALS, TABLES
 from schemas.tags import TAGS
@@ -242,8 +242,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def key_table(row: type[Row]) -> str:
     """A line for each field of a row: name, type, default, docstring."""
-    fields = row.model_fields.items()
-    lines = ((f"`{name}`", kind(field.annotation), default(field), field.description or "") for name, field in fields)
+    descriptions = field_descriptions(row)
+    lines = (
+        (f"`{name}`", kind(field.annotation), default(field), descriptions.get(name, ""))
+        for name, field in row.model_fields.items()
+    )
     return table(("key", "value", "default", "meaning"), lines)
 
 

@@ -24,7 +24,7 @@ from schemas.benches.generated_results import (
 )
 from schemas.benches.judging import Label
 from schemas.errors import BadInput, known_values
-from schemas.row import MadeRow, Row
+from schemas.row import Row
 from schemas.tags import TAGS, Criteria, Taxonomy
 from tasks.runtime.untrusted import checked_entry, one_line, parse_yaml, read_yaml
 
@@ -60,7 +60,7 @@ class PreferenceReply(Row):
 
 
 _ASKED: dict[str, type[Row]] = {
-    **{f"tags/{tag}": create_model(tag, __base__=MadeRow, **{tag: (bool | None, ...)}) for tag in TAGS},  # type: ignore[call-overload]
+    **{f"tags/{tag}": create_model(tag, __base__=Row, **{tag: (bool | None, ...)}) for tag in TAGS},  # type: ignore[call-overload]
     "labels/criteria": Criteria,
     "labels/failure_types": FailureLabel,
     "labels/taxonomy": Taxonomy,

@@ -17,7 +17,16 @@ from pydantic import ValidationError
 import schemas
 from schemas.layout import LAYOUT, layout_lines
 from schemas.release import CONFIGS
-from schemas.row import Float32, FloatVector, Int32, Row, arrow_schema, described_columns, inner_rows
+from schemas.row import (
+    Float32,
+    FloatVector,
+    Int32,
+    Row,
+    arrow_schema,
+    described_columns,
+    field_descriptions,
+    inner_rows,
+)
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
 from tasks.storage.parquet import conform, encode_parquet
@@ -38,8 +47,8 @@ ROWS = sorted(set(_all_rows()), key=lambda row: row.__qualname__)
 
 def test_every_row_and_field_says_in_a_sentence_what_it_is_and_so_does_its_arrow_column():
     said = {row.__name__: (row.__doc__ or "").strip().split("\n")[0] for row in ROWS}
-    fields = [(row, name, field) for row in ROWS for name, field in row.model_fields.items()]
-    said |= {f"{row.__name__}.{name}": (field.description or "").strip() for row, name, field in fields}
+    fields = [(row, name) for row in ROWS for name in row.model_fields]
+    said |= {f"{row.__name__}.{name}": field_descriptions(row).get(name, "") for row, name in fields}
     assert {name: words for name, words in said.items() if not words.endswith(".")} == {}
     schema = arrow_schema(Outer)
     assert {name: schema.field(name).metadata[b"comment"] for name in ("whole", "maybe")} == {

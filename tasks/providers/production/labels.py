@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from pydantic import create_model, model_validator
 
 from schemas.benches.bench import FailureLabel
-from schemas.row import MadeRow, Row
+from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.prompts import (
     CATEGORY_SEPARATOR,
@@ -147,7 +147,7 @@ def _about(tag: str) -> DocumentQuestion:
 
 def _answer_about(tags: Sequence[str]) -> type[Row]:
     fields: dict[str, Any] = {tag: (Categories.model_fields[tag].annotation, ...) for tag in tags}
-    return create_model("_".join(tags), __base__=MadeRow, **fields)
+    return create_model("_".join(tags), __base__=Row, **fields)
 
 
 def criteria(model: HostedModel) -> LanguageModelTagger[Criteria]:
@@ -162,7 +162,7 @@ def taxonomy(model: HostedModel) -> LanguageModelTagger[Taxonomy]:
         return LanguageModelTagger(model, [DocumentQuestion(prompt, _four_columns(taxonomy_trees))], Taxonomy)
     kinds = {"question": taxonomy_trees.question, "image": taxonomy_trees.image}
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
-    question = DocumentQuestion(prompt, create_model("Place", __base__=MadeRow, **fields))
+    question = DocumentQuestion(prompt, create_model("Place", __base__=Row, **fields))
     return LanguageModelTagger(model, [question], placed)
 
 

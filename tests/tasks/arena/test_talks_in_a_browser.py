@@ -22,19 +22,36 @@ def talks(place, tmp_path):
     running.end()
 
 
-@pytest.fixture(params=["chromium", "firefox"])
-def browser(request, tmp_path):
-    """A browser that reaches this machine alone."""
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def engine(request, tmp_path_factory):
+    """What starts a browser, light or dark, once for all tests of this file; each reaches this machine alone."""
     if not ENGINES[request.param]:
         pytest.skip(f"no {request.param} on the PATH: the page was not opened in it")
     api = pytest.importorskip("playwright.sync_api")
     api.expect.set_options(timeout=30_000)
-    look = getattr(request.node, "callspec", None) and request.node.callspec.params.get("look", {})
     with api.sync_playwright() as playwright:
-        opened = launched(playwright, request.param, tmp_path, "color_scheme" in (look or {}))
-        opened.expect = api.expect
+        started = {}
+
+        def opened(dark: bool):
+            dark = dark and request.param == "firefox"  # a page of Chromium says it for itself
+            if dark not in started:
+                started[dark] = launched(playwright, request.param, tmp_path_factory.mktemp("engine"), dark)
+                started[dark].expect = api.expect
+            return started[dark]
+
         yield opened
-        opened.close()
+        for browser in started.values():
+            browser.close()
+
+
+@pytest.fixture
+def browser(request, engine):
+    """A browser without visitors: no page, cookie or draft of another test."""
+    look = getattr(request.node, "callspec", None) and request.node.callspec.params.get("look", {})
+    opened = engine("color_scheme" in (look or {}))
+    yield opened
+    for visitor in opened.contexts:
+        visitor.close()
 
 
 def opened_page(browser, url: str, wrong: list[str], **context):

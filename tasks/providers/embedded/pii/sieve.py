@@ -10,6 +10,7 @@ still searched by the pattern itself. A further kind of part is a case in `_Cond
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import compress
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -150,7 +151,13 @@ def _characters(node: tuple[Any, Any], flags: int) -> _Characters | None:
     op, argument = node
     if op not in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
         return None
-    parts = list(argument) if op is ops.IN else [(ops.LITERAL, argument)]
+    return _one_character(op, tuple(argument) if op is ops.IN else argument, flags & (re.IGNORECASE | re.DOTALL))
+
+
+@cache  # patterns have some thousands of such nodes, and few that differ
+def _one_character(op: Any, argument: Any, flags: int) -> _Characters:
+    """The characters of a node that matches exactly one."""
+    parts = argument if op is ops.IN else [(ops.LITERAL, argument)]
     if op is ops.ANY:
         parts = [] if flags & re.DOTALL else [(ops.LITERAL, ord("\n"))]
     negated = op in (ops.NOT_LITERAL, ops.ANY) or (ops.NEGATE, None) in parts
@@ -180,6 +187,7 @@ def _range_beyond(low: int, high: int, flags: int) -> str:
     return _BEYOND if flags & re.IGNORECASE and (low < high or has_case) else f"\\x{{{low:x}}}-\\x{{{high:x}}}"
 
 
+@cache
 def _written(ascii_codes: frozenset[int], beyond: str) -> str:
     """A class of these characters."""
     edges = [code for code in range(129) if (code in ascii_codes) != (code - 1 in ascii_codes)]
