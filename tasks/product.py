@@ -85,8 +85,8 @@ class Explorer(NamedTuple):
 
     of_store: "Callable[[Store, Sequence[Product], Callable[[], Versions]], Source]"
     """A store with the sections and boards that products add, and the versions of all signals, when they are needed."""
-    of_release: "Callable[[Path, str, Callable[[], bool], Sequence[ReleasePart]], Source]"
-    """A release in a folder, its title, whether it was withdrawn meanwhile, and the parts that products add."""
+    of_release: "Callable[[Path, str, Callable[[], str], Sequence[ReleasePart]], Source]"
+    """A release in a folder, its title, who withdrew it meanwhile if anybody did, and the parts that products add."""
     app: "Callable[[Source, Callable[[], int], Comparison | None, Sequence[MorePages]], tuple[FastAPI, str]]"
     """The application, and the path to open first; the port is known once it listens."""
     export: "Callable[[Source, Path, int, Comparison | None], int]"

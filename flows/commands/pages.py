@@ -37,7 +37,7 @@ def opened(
     """
     from flows.products import PRODUCTS, explorer_here, parts_of_release
     from tasks.release.build import WITHDRAWN
-    from tasks.release.fetched import fetched_of_store, is_store, read_manifest
+    from tasks.release.fetched import fetched_of_store, is_store, read_manifest, why_withdrawn
     from tasks.release.registered import OpenRelease
     from tasks.storage.tables import Store
 
@@ -49,13 +49,14 @@ def opened(
     with fetched_of_store(place) as (folder, store):
         manifest, at = read_manifest(folder), Store(place)
 
-        def gone() -> bool:
+        def withdrawn() -> str:
             at.fs.invalidate_cache()
-            return bool(at.fs.exists(at.at(WITHDRAWN)))
+            mark = at.read_bytes(WITHDRAWN)
+            return "" if mark is None else why_withdrawn(mark)
 
         comparison = _compared(against, folder, store if told else None) if against else None
         parts = parts_of_release(OpenRelease(folder, manifest, None))
-        yield explorer_here().of_release(folder, manifest.version, gone, parts), comparison
+        yield explorer_here().of_release(folder, manifest.version, withdrawn, parts), comparison
 
 
 def _compared(against: str, folder: Path, store: object) -> "Comparison":
@@ -76,7 +77,7 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
     reasons = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
     with fetched(against) as earlier:
         difference = diff_releases(earlier, folder, parts_of_release, tell=tell, **reasons)
-        boards = explorer_here().of_release(earlier, "", lambda: False, ()).boards()
+        boards = explorer_here().of_release(earlier, "", lambda: "", ()).boards()
         return Comparison(read_manifest(earlier).version, difference, changes, boards)
 
 

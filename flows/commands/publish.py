@@ -120,7 +120,7 @@ def _write_site(release: Path, version: str, root: Path) -> None:
 
     parts = parts_of_release(OpenRelease(release, read_manifest(release), None))
     shown = explorer_here()
-    source = shown.of_release(release, version, lambda: False, parts)
+    source = shown.of_release(release, version, lambda: "", parts)
     source.refresh()
     shown.export(source, root / SITE, SITE_ROWS, None)
 

@@ -52,13 +52,13 @@ ShardRowGroup = tuple[str, int, int]
 class OfRelease:
     """A release in a local folder, with the `parts` that products add to it.
 
-    `withdrawn` says whether a takedown has removed its data meanwhile.
+    `withdrawn` says who has removed its data meanwhile, if anybody has; else it says nothing.
     """
 
     private = False
 
     def __init__(
-        self, folder: Path, title: str, withdrawn: Callable[[], bool], parts: Sequence[ReleasePart] = ()
+        self, folder: Path, title: str, withdrawn: Callable[[], str], parts: Sequence[ReleasePart] = ()
     ) -> None:
         self.title, self._folder, self._withdrawn, self._of_products = title, folder, withdrawn, parts
         self.problems: list[str] = []
@@ -68,9 +68,9 @@ class OfRelease:
 
     def refresh(self) -> None:
         """Raises Gone when the release was withdrawn."""
-        if self._withdrawn():
+        if reason := self._withdrawn():
             self._images.cache_clear()
-            raise Gone("this release was withdrawn: a takedown removed its data")
+            raise Gone(f"this release was withdrawn: {reason}")
 
     @cached_property
     def listing(self) -> pl.DataFrame:

@@ -82,12 +82,17 @@ def releases_in(folder: Path) -> str:
     return f"; a release is the folder of a version, such as {str(folder / 'releases' / '1.0.0')!r}"
 
 
+def why_withdrawn(mark: bytes) -> str:
+    """Who removed the data of a release, by the mark that stays in its folder."""
+    return "retention did not keep its data" if b"retention" in mark else "a takedown removed its data"
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
     path = folder / MANIFEST
     if (gone := folder / WITHDRAWN).is_file():
-        why = "retention did not keep" if b"retention" in gone.read_bytes() else "a takedown removed"
-        raise BadInput(f"{str(folder)!r} was withdrawn: {why} its data; only the manifest stays")
+        why = why_withdrawn(gone.read_bytes())
+        raise BadInput(f"{str(folder)!r} was withdrawn: {why}; only the manifest stays")
     if path.exists() and not path.is_file():  # a pipe would be read for ever
         raise BadInput(f"{str(folder)!r} is not a release: its {MANIFEST} is no file")
     try:

@@ -35,4 +35,4 @@ def small_release(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def of_release(small_release) -> OfRelease:
     """The release, open."""
-    return OfRelease(small_release, "1.0.0", lambda: False)
+    return OfRelease(small_release, "1.0.0", lambda: "")

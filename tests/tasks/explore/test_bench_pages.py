@@ -118,7 +118,7 @@ def test_an_item_that_repeats_another_one_has_nothing_of_the_other_ones_sections
 def release(small_release, tmp_path) -> tuple[Path, str]:
     """A release whose benchmark prompt is an item of every kind, and the prompt's id."""
     folder = Path(shutil.copytree(small_release, tmp_path / "release"))
-    prompt = OfRelease(folder, "1", lambda: False).listing.filter(kind="prompt")["id"][0]
+    prompt = OfRelease(folder, "1", lambda: "").listing.filter(kind="prompt")["id"][0]
     written = ReleasedItem(
         question_id=prompt, bench="recipes", family="counting", split=Split.VALIDATION, licences=["CC BY 4.0"],
         authors=["Ann"], origin="", captions=[EVIL], captions_by="people", reference="Two cups.", reference_by="gpt-4",
@@ -149,7 +149,7 @@ def release(small_release, tmp_path) -> tuple[Path, str]:
 
 def test_a_prompt_of_a_release_shows_what_its_files_say_on_a_server_and_as_static_pages(release, tmp_path):
     folder, prompt = release
-    source = OfRelease(folder, "1", lambda: False, PARTS)
+    source = OfRelease(folder, "1", lambda: "", PARTS)
     key = item_key("prompt", prompt)
     page = client(source).get(f"/items/{key}").text
     export_pages(source, tmp_path / "site", 5_000, None)
@@ -174,14 +174,14 @@ def test_captions_of_a_hidden_item_are_not_shown_even_if_a_file_has_them(release
     folder, prompt = release
     rows = pl.read_parquet(folder / "written/items.parquet")
     rows.with_columns(split=pl.lit(Split.HIDDEN.value)).write_parquet(folder / "written/items.parquet")
-    page = client(OfRelease(folder, "1", lambda: False, PARTS)).get(f"/items/{item_key('prompt', prompt)}").text
+    page = client(OfRelease(folder, "1", lambda: "", PARTS)).get(f"/items/{item_key('prompt', prompt)}").text
     assert "Two cups." not in page and "Caption of image" not in page and "hidden" in page
 
 
 def test_a_damaged_file_of_items_is_named_and_everything_else_is_shown(release):
     folder, prompt = release
     (folder / "written/items.parquet").write_bytes(b"PAR1 no")
-    source = OfRelease(folder, "1", lambda: False, PARTS)
+    source = OfRelease(folder, "1", lambda: "", PARTS)
     page = client(source).get(f"/items/{item_key('prompt', prompt)}").text
     assert "key B" in page and "Written item" not in page
     assert [each for each in source.problems if each.startswith("written/items.parquet cannot be read")]

@@ -78,9 +78,9 @@ def test_boards_say_how_few_votes_change_them(own_release, small_release):
     needed = {"needed": 33, "needed_fraction": 33 / 900, "flags": []}
     kinds = [("removed", needed), ("reversed", {"needed": None, "needed_fraction": None, "flags": ["not_found"]})]
     rows = [Fragility(slice="overall", contest="neighbours", change=kind, **names, **told) for kind, told in kinds]
-    assert "How few votes" not in client(OfRelease(small_release, "r", lambda: False)).get("/boards?slice=overall").text
+    assert "How few votes" not in client(OfRelease(small_release, "r", lambda: "")).get("/boards?slice=overall").text
     write_table(own_release, FRAGILITY, frame_of(Fragility, rows))
-    page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
+    page = client(OfRelease(own_release, "r", lambda: "")).get("/boards?slice=overall").text
     assert (
         "How many of 900 votes must be removed or reversed" in page
         and "33 (3.67 %)" in page
@@ -99,7 +99,7 @@ def test_the_overall_board_says_how_many_votes_look_wrong_and_how_many_do_not_co
         VoteCheck(check="fast", voters=None, votes=None, counted=None, note="needs times"),
     ]
     write_table(own_release, VOTE_CHECKS, frame_of(VoteCheck, checks))
-    page = client(OfRelease(own_release, "r", lambda: False)).get("/boards?slice=overall").text
+    page = client(OfRelease(own_release, "r", lambda: "")).get("/boards?slice=overall").text
     shown = page.partition("Votes that look wrong")[2].partition("</table>")[0]
     assert (
         shown.index("not in full")
@@ -112,21 +112,22 @@ def test_the_overall_board_says_how_many_votes_look_wrong_and_how_many_do_not_co
 
 
 def test_a_withdrawn_release_is_not_shown_any_more(small_release):
-    withdrawn: list[bool] = []
-    visitor = client(OfRelease(small_release, "1.0.0", lambda: bool(withdrawn)))
-    withdrawn.append(True)
-    assert visitor.get("/").status_code == 410 and "withdrawn" in visitor.get("/").text
+    reasons: list[str] = []
+    visitor = client(OfRelease(small_release, "1.0.0", lambda: "".join(reasons)))
+    reasons.append("retention did not keep its data")
+    assert visitor.get("/").status_code == 410
+    assert "withdrawn: retention did not keep its data" in visitor.get("/").text
     assert visitor.get("/topics/points.js").status_code == 404
 
 
 def test_a_damaged_shard_is_named_and_without_a_map_there_are_no_topics(own_release):
     (own_release / CHAT).write_bytes(b"PAR1 broken PAR1")
-    visitor = client(OfRelease(own_release, "1.0.0", lambda: False))
+    visitor = client(OfRelease(own_release, "1.0.0", lambda: ""))
     page = visitor.get("/").text
     assert f"{CHAT} cannot be read (ArrowInvalid) and is left out" in page and "vs" in page
     (own_release / "topics" / "map.parquet").unlink()
-    assert "There are no topics" in client(OfRelease(own_release, "1.0.0", lambda: False)).get("/topics").text
-    without = OfRelease(own_release, "1.0.0", lambda: False)
+    assert "There are no topics" in client(OfRelease(own_release, "1.0.0", lambda: "")).get("/topics").text
+    without = OfRelease(own_release, "1.0.0", lambda: "")
     assert compared_topics(without.listing, without.listing) == []
 
 
@@ -139,7 +140,7 @@ def test_an_image_with_a_name_that_is_a_path_is_written_nowhere(own_release, tmp
         return [row | {"images": [image | {"path": path} for image in row["images"]]} for row in rows]
 
     rewrite(own_release, CHAT, renamed)
-    export_pages(OfRelease(own_release, "1.0.0", lambda: False), tmp_path / "site", 100, None)
+    export_pages(OfRelease(own_release, "1.0.0", lambda: ""), tmp_path / "site", 100, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "release", "site"]
     assert list(outside.iterdir()) == []
 

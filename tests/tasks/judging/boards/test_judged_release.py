@@ -160,7 +160,7 @@ def test_the_explorer_shows_the_judge_s_board_of_store_and_release_with_what_it_
     release = Path(store.root) / str(release_judged(store).result)
     manifest = read_manifest(release)
     parts = parts_of_store(store)
-    for source in (OfStore(store, explained, PRODUCTS), OfRelease(release, manifest.version, lambda: False, parts)):
+    for source in (OfStore(store, explained, PRODUCTS), OfRelease(release, manifest.version, lambda: "", parts)):
         page = client(source).get("/boards").text
         about = page.partition("The judge&#39;s board")[2] or page.partition("The judge's board")[2]
         assert "gpt-x" in about and "visionarena" in about and f"those of <bdi>{MODELS[0]}</bdi> (score 50)" in about
