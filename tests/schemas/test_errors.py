@@ -1,10 +1,12 @@
 """The end of an error line, and settings: the wrong key, the given value, the known values, a suggestion."""
 
 import ast
+import json
 import re
 from datetime import date
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -13,6 +15,7 @@ from flows.running.settings_file import keys_of
 from schemas.errors import OPTIONS, BadInput, CurateError, known_values, on_command_line, spoken, why_refused
 from schemas.policy import Rename
 from schemas.rating import RatingMethod
+from schemas.row import Row
 from schemas.settings import EvaluateSettings, Settings
 
 
@@ -30,9 +33,9 @@ WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
 OF_COMMANDS_ALONE = {
     "board", "no-deps", "column", "user", "out", "orders", "against", "answer-version", "judge-version", "renames",
     "export", "with-explorer", "reviewer", "bench", "answers", "model", "votes", "battles", "language",
-    "older", "category", "like", "like-width", "among",
+    "older", "category", "like", "like-width", "among", "resources",
 }  # fmt: skip
-"""Options in errors that only commands raise, and pip's."""
+"""Options in errors that only commands raise, pip's, and Dask's."""
 
 
 def test_one_error_in_three_interfaces(monkeypatch):
@@ -52,7 +55,8 @@ def test_one_error_in_three_interfaces(monkeypatch):
     [
         ("give --provider categories=openai", 'give providers={"categories": "openai"}'),
         ("add --set task_runner=dask", "add task_runner=dask"),
-        ("add --set topics.engine=umap, --set bench.size: 3", "add topics.engine=umap, bench.size: 3"),
+        ("add --set topics.engine=umap, --set bench.size: 3", 'add topics={"engine": "umap"}, bench.size: 3'),
+        ("run again with --accept-drift", "run again with accept_drift=True"),
         ("--budget: no price; give --prices FILE", "budget_usd: no price; give prices=FILE"),
         ("make one with `curate run --logs DIR`", "make one with `curate run --logs DIR`"),
         ("--since-forever and pip install --no-deps x", "--since-forever and pip install --no-deps x"),
@@ -63,6 +67,53 @@ def test_python_reads_arguments_and_commands_stay(monkeypatch, text, said):
     assert spoken(text) == said
 
 
+@pytest.fixture
+def of_worker(monkeypatch):
+    """Errors are read in a run of a worker."""
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "0")
+
+
+def pasted(text: str) -> dict[str, Any]:
+    """What somebody types into the form of a deployment who reads a text: field -> its value."""
+    (place,) = re.finditer(r'field "(\w+)" ', text)
+    return {place[1]: json.JSONDecoder().raw_decode(text[place.end() :])[0]}
+
+
+OF_SECTIONS = [
+    (section, key, default.default)
+    for section, field in Settings.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Row)
+    for key, default in field.annotation.model_fields.items()
+    if isinstance(default.default, bool | int | float | str | None)
+]
+"""Keys of sections that have a single value, and their defaults."""
+
+
+@pytest.mark.usefixtures("of_worker")
+@pytest.mark.parametrize(("section", "key", "value"), OF_SECTIONS)
+def test_a_key_of_a_section_is_pasted_into_the_field_of_its_section(section, key, value):
+    typed = {"True": "yes", "False": "no", "None": "none", "": "''"}.get(str(value), value)
+    assert pasted(spoken(f"give --set {section}.{key}={typed}, or wait")) == {section: {key: value}}
+
+
+@pytest.mark.usefixtures("of_worker")
+@pytest.mark.parametrize("provider", ["openai", "openai-gpt-5-mini", "google-gemini-2.5-flash", "anthropic-claude-4.5"])
+def test_a_limit_of_a_provider_is_pasted_into_the_field_of_all_limits(provider):
+    line = spoken(f"above --set month_usd_max_by.{provider}=2.5. Raise it")
+    assert Settings(store="s", **pasted(line)).month_usd_max_by == {provider: 2.5}
+
+
+@pytest.mark.usefixtures("of_worker")
+@pytest.mark.parametrize("option", ["accept-drift", "accept-shrunk"])
+def test_what_is_accepted_is_pasted_as_true(option):
+    assert pasted(spoken(f"run once with --{option}")) == {option.replace("-", "_"): True}
+
+
+@pytest.mark.usefixtures("of_worker")
+def test_an_option_of_models_that_are_compared_is_pasted_into_their_section():
+    assert pasted(spoken("give --sample 20; then")) == {"evaluate": {"sample": 20}}
+
+
 def test_every_option_is_a_setting_or_a_parameter():
     import arena_curation
     from flows.publish import publish
@@ -71,20 +122,24 @@ def test_every_option_is_a_setting_or_a_parameter():
     known = {*Settings.model_fields, *signature(publish.fn).parameters, *signature(RatingTables).parameters}
     known |= {name for function in ("rate", "sql") for name in signature(getattr(arena_curation, function)).parameters}
     known |= {f"evaluate.{name}" for name in EvaluateSettings.model_fields}
-    named = {spoken(f"--{option}") for option in OPTIONS}
+    named = {spoken(f"--{option}").removesuffix("=True") for option in OPTIONS}
     assert named - known == set()
+
+
+ERRORS = {error.__name__ for error in [CurateError, *CurateError.__subclasses__()]}
 
 
 def _texts(path: Path) -> list[str]:
     """Texts in the errors that a module raises or makes."""
     errors = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    named = [call for call in errors if isinstance(call.func, ast.Name) and call.func.id in ("BadInput", "DriftHeld")]
+    named = [call for call in errors if isinstance(call.func, ast.Name) and call.func.id in ERRORS]
     return ["".join(n.value for n in ast.walk(call) if isinstance(n, ast.Constant) and isinstance(n.value, str))
             for call in named]  # fmt: skip
 
 
 def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces():
-    files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").rglob("*.py"), *(ROOT / "flows").glob("*.py")]
+    files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").rglob("*.py"), *(ROOT / "flows").glob("*.py"),
+             *(ROOT / "flows" / "running").rglob("*.py")]  # fmt: skip
     texts = [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
     found = {key for text in texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
     assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())
