@@ -365,13 +365,19 @@ def make_automations(machine: Machine, alarms: HttpServer) -> None:
 def disturbed_night(
     machine: Machine, draw: random.Random, troubles: list[Trouble], seconds: float, say: Callable[[str], None]
 ) -> str:
-    """One run with troubles at random moments of its first `seconds`; returns the name of its last state."""
-    run, patient_until = machine.start_run("nightly"), time.monotonic() + PATIENCE_SECONDS
+    """A night with troubles at random moments of its first `seconds`; returns the name of the last state of its run.
+
+    Where the run is over before a trouble comes, another one is ordered, so that each trouble meets a run at work.
+    """
+    patient_until = time.monotonic() + PATIENCE_SECONDS
     moments = sorted(draw.uniform(0, seconds) for _ in troubles)
-    wait_until(lambda: machine.state(run)["type"] not in ("SCHEDULED", "PENDING") or time.monotonic() > patient_until)
+    run = begun_run(machine, patient_until)
     at_work = time.monotonic()
     for moment, trouble in zip(moments, troubles, strict=True):
         time.sleep(max(0.0, at_work + moment - time.monotonic()))
+        if machine.state(run)["type"] in FINAL:
+            say(f"  {run} is {machine.state(run)['name']} already")
+            run = begun_run(machine, patient_until)
         say(f"  {trouble.__name__} ({machine.state(run)['name']})")
         trouble(machine, draw)
     while (state := machine.state(run))["type"] not in FINAL and time.monotonic() < patient_until:
@@ -379,6 +385,15 @@ def disturbed_night(
         time.sleep(1)
     say(f"  {run} is {state['name']} after {time.monotonic() - at_work:.0f} s: {(state['message'] or '')[:150]}")
     return str(state["name"])
+
+
+def begun_run(machine: Machine, patient_until: float) -> str:
+    """The id of a new run that is no longer on its way."""
+    run = machine.start_run("nightly")
+    while machine.state(run)["type"] in ("SCHEDULED", "PENDING") and time.monotonic() < patient_until:
+        machine.start_what_ended()
+        time.sleep(1)
+    return run
 
 
 def findings(machine: Machine, alarms: HttpServer) -> list[str]:
@@ -454,9 +469,9 @@ def run(options: argparse.Namespace) -> int:
         make_automations(machine, alarms)
         machine.start_worker()
         wait_until(lambda: httpx.get(f"{machine.api}/deployments/name/curate/nightly").is_success, machine.worker)
-        seconds, kinds = 120.0, list[Trouble]()
+        seconds, kinds, first_night = 120.0, list[Trouble](), time.monotonic()
         for number, files in enumerate(nights, 1):
-            in_time = time.monotonic() - began < 60 * options.minutes
+            in_time = time.monotonic() - first_night < 60 * options.minutes
             if len(kinds) < 2:  # each trouble comes once before any comes again
                 kinds += draw.sample([*ANYWHERE, of_store], k=len(ANYWHERE) + 1)
             troubles = [kinds.pop() for _ in range(2)] if in_time else []
