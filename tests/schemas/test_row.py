@@ -27,6 +27,7 @@ from schemas.row import (
     field_descriptions,
     inner_rows,
 )
+from schemas.settings import Settings
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
 from tasks.storage.parquet import conform, encode_parquet
@@ -55,6 +56,16 @@ def test_every_row_and_field_says_in_a_sentence_what_it_is_and_so_does_its_arrow
         "whole": b"Whole.",
         "maybe": b"Maybe.",
     }
+
+
+def test_the_form_of_a_deployment_says_what_each_setting_is():
+    form = Settings.model_json_schema()
+    fields = {f"{Settings.__name__}.{name}": field for name, field in form["properties"].items()}
+    fields |= {
+        f"{row}.{name}": f for row, inner in form["$defs"].items() for name, f in inner.get("properties", {}).items()
+    }
+    assert len(fields) > 100
+    assert [name for name, field in fields.items() if not field.get("description", "").endswith(".")] == []
 
 
 def test_no_row_can_be_changed_or_given_an_unknown_key():
