@@ -106,17 +106,12 @@ def _battles_of(
     ]
     series += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
     battles = pl.DataFrame([*series, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
-    names_shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
-    kept = (
-        battles
-        if names_shown is None
-        else battles.with_columns(named=names_shown)
-        if with_named
-        else battles.filter(~names_shown)
-    )
-    voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
-    if unvoted := kept.height - voted.height:
-        problem = f"{place!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
+    if "anony" in columns:
+        names_shown = ~_flag(columns["anony"]).fill_null(True)
+        battles = battles.with_columns(named=names_shown) if with_named else battles.filter(~names_shown)
+    voted = battles.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
+    if unvoted := battles.height - voted.height:
+        problem = f"{place!r}: {unvoted:,} of {battles.height:,} battles lack a model name or a winner"
         if voted.is_empty():
             raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
         tell(f"{problem}; they are left out")

@@ -95,6 +95,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _differing(manifest: Manifest, written_columns: dict[str, list[ReleasedColumn]]) -> list[str]:
+    """Tables whose columns the manifest declares otherwise, each with the names that only one side has, or `types`."""
     declared = manifest.columns
     # table -> names of the columns that the manifest declares, and of those that this version writes
     names_of_table = {
