@@ -43,12 +43,16 @@ class _Board(NamedTuple):
     cast: Votes
     """One row a battle."""
     ballots: Ballots
+    """The votes in the units that are changed."""
     at: Vector
+    """float64 (models,): log-strengths."""
     known: Structure
+    """Which models have ratings that can be compared; see `finite`."""
     in_style: bool
     """Whether it is the board under style control."""
 
     def finite(self) -> Mask:
+        """Whether a model, bool (models,), has a finite rating on the scale of most models."""
         return np.asarray(self.known.core & (self.known.group == 0))
 
     def order(self) -> list[int]:
