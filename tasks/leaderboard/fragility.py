@@ -43,11 +43,11 @@ class _Board(NamedTuple):
     cast: Votes
     """One row a battle."""
     ballots: Ballots
-    """The votes in the units that are changed."""
+    """Votes in the units that are changed."""
     at: Vector
     """float64 (models,): log-strengths."""
     known: Structure
-    """Which models have ratings that can be compared; see `finite`."""
+    """Groups of models whose ratings can be compared; see `finite`."""
     in_style: bool
     """Whether it is the board under style control."""
 
