@@ -286,7 +286,9 @@ def _answers(tallies: Tallies) -> list[Part]:
     table = reduce(
         lambda joined, config_lengths: joined.join(config_lengths, on="model", how="full", coalesce=True), lengths
     )
-    table = table.with_columns(pl.col(pl.Float64).round(1)).sort(table.columns[1], "model", descending=[True, False])
+    table = table.with_columns(pl.col(pl.Float64).round(1)).sort(
+        table.columns[1], "model", descending=[True, False], nulls_last=True
+    )
     first_models = table.head(BARS_MAX)
     series = {config: first_models[config].fill_null(0.0).to_list() for config in tables}
     parts = [part("answer_lengths", table, paired_bars(first_models["model"].to_list(), series, "tokens an answer"))]

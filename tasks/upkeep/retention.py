@@ -6,6 +6,7 @@ it. A further reason to keep one is a line of `reasons` in `_why_kept`; of sever
 further kind of thing that goes is a field of `Removable`, filled in `removable` and deleted in `remove`.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from datetime import date, datetime, timedelta
@@ -53,7 +54,8 @@ def remove(store: Store, removed: Removable) -> None:
     """Remove it, and say so in the audit log; call it only while holding the store's lock.
 
     A release whose publication has begun meanwhile stays. Publishing writes its record, and then looks for the mark of
-    a removal; this writes the mark, and then looks for the record. So at least one of the two sees the other.
+    a removal; this writes the mark, and then looks for the record. So at least one of the two sees the other. Where a
+    removal that was killed has deleted files already, the mark was there first: nothing was sent, and the rest goes.
     """
     if not removed.counts:
         return
@@ -61,13 +63,20 @@ def remove(store: Store, removed: Removable) -> None:
     for version in removed.releases:
         mark_withdrawn(store, version, RETENTION)
     published = {row.version for row in ever_published(store)}
-    for version in published.intersection(removed.releases):
+    staying = {version for version in published.intersection(removed.releases) if _has_all_files(store, version)}
+    for version in staying:
         unmark_withdrawn(store, version)
-    withdraw_releases(store, [version for version in removed.releases if version not in published], RETENTION)
+    withdraw_releases(store, [version for version in removed.releases if version not in staying], RETENTION)
     for path in removed.runs:
         store.fs.rm_file(store.at(path))
     if removed.probes:
         store.fs.rm(store.at(_PROBES), recursive=True)
+
+
+def _has_all_files(store: Store, version: str) -> bool:
+    """Whether every file that the manifest of a release names is there."""
+    manifest = json.loads(store.read_bytes(f"releases/{version}/{MANIFEST}") or b"{}")
+    return all(store.fs.exists(store.at(f"releases/{version}/{path}")) for path in manifest.get("files", {}))
 
 
 def release_days(store: Store, settings: Settings, now: datetime) -> list[ReleaseDay]:

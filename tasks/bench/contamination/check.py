@@ -4,6 +4,7 @@ User messages are read from JSON, CSV, TSV or Parquet, in the shapes that chat d
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -29,6 +30,8 @@ COLUMNS = (
 )  # fmt: skip
 """Columns that are searched, as far as a dataset has them."""
 _IMAGES = ("images", "image")
+_LISTED = re.compile(r'\s*\[\s*[\[{"]')
+"""The beginning of a text that is JSON of a list of messages or texts."""
 _USER = {"user", "human", "prompter"}
 _CELL_MAX = 1 << 28
 """Characters in a CSV cell; Python's default limit is too short for some conversations."""
@@ -71,7 +74,7 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
         while numbered_rows := list(islice(numbered, CHECKED_AT_ONCE)):
             has_column = has_column or any(name in row for _, row in numbered_rows for name in names)
             if not has_column:
-                columns_there = dict.fromkeys(name for _, row in numbered_rows for name in row)
+                columns_there = dict.fromkeys(name for _, row in numbered_rows for name in row if name)
                 raise BadInput(
                     f"{str(path)!r} has none of the columns {', '.join(names)}; "
                     f"name one with --column: it has {', '.join(list(columns_there)[:20])}"
@@ -87,7 +90,7 @@ def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> Outs
 
 def _asked(value: Any) -> list[str]:
     """User messages of a cell: a text, a list of messages, a list of lists of messages, or JSON of these."""
-    if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[[", '["'):
+    if isinstance(value, str) and _LISTED.match(value):
         try:
             value = loads(value)
         except orjson.JSONDecodeError:
@@ -151,7 +154,10 @@ def _json(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a value: those of the tables in it, unless it has one of the columns and so is a row itself."""
+    """The rows of a value: those of the tables in it, unless it has one of the columns and so is a row itself.
+
+    A text in a list is a row with that text alone.
+    """
     if isinstance(value, list):
         for element in value:
             yield from _rows_within(element, names)
@@ -165,6 +171,8 @@ def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield from _rows_within([*table.values()] if isinstance(table, dict) else table, names)
         if not tables:
             yield value
+    elif isinstance(value, str):
+        yield {names[0]: value}
 
 
 def _is_table(value: Any) -> bool:

@@ -48,6 +48,7 @@ def _check(bench, path, column=None):
 SHAPES = {
     "messages": {"messages": [ASKED, ANSWER]},
     "messages wrapped one by one": {"conversation": [[ASKED], [ANSWER]]},
+    "messages as indented JSON": {"messages": json.dumps([ASKED, ANSWER], indent=2)},
     "parts": {"messages": [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": LONG}]}]},
     "from and value": {"conversations": [{"from": "human", "value": LONG}, {"from": "gpt", "value": "Seventy."}]},
     "turns of texts": {"turns": [LONG, "And now?"]},
@@ -91,6 +92,22 @@ def test_what_a_model_says_is_no_contamination_a_column_can_be_named_and_both_sp
     assert _check(bench, path)[0] == []
 
 
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+def test_what_a_model_says_in_json_of_a_cell_is_no_contamination(bench, tmp_path, indent):
+    path = tmp_path / "answers.jsonl"
+    messages = [{"role": "user", "content": "Repeat."}, ANSWER | {"content": LONG}]
+    path.write_text(json.dumps({"messages": json.dumps(messages, indent=indent)}))
+    assert _check(bench, path)[0] == []
+
+
+def test_a_list_of_texts_is_a_row_a_text(bench, tmp_path):
+    path = tmp_path / "texts.json"
+    path.write_text(json.dumps(["Another question", LONG]))
+    found, counted = _check(bench, path)
+    assert [overlap.row for overlap in found] == [2]
+    assert counted.rows == 2
+
+
 def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path):
     path, count = tmp_path / "many.jsonl", 2 * CHECKED_AT_ONCE + 1
     copies = [10, CHECKED_AT_ONCE, CHECKED_AT_ONCE + 1, count]
@@ -110,6 +127,7 @@ def test_rows_that_are_read_some_at_a_time_keep_their_numbers(bench, tmp_path):
         ("list.jsonl", "[1, 2]", "line 1 is not an object"),
         ("odd.jsonl", '{"body": "a"}', "--column"),
         ("odd.csv", "body,other\na,b\n", "--column: it has body, other"),
+        ("wide.csv", "body,other\n1,2,3\n", "--column: it has body, other"),
         ("bad.parquet", "PAR1", "cannot be read"),
     ],
 )
