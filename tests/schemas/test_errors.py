@@ -62,6 +62,8 @@ def test_an_error_names_options_on_the_command_line(window_error):
 def test_an_error_names_fields_in_a_flow(window_error, monkeypatch):
     monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "0")
     assert str(window_error).startswith('field "until" 2024-06-01 is before field "since" 2024-06-30; give')
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -82,6 +84,7 @@ def test_an_error_turns_options_into_arguments_in_python(monkeypatch, text, said
 def test_an_error_leaves_commands_as_they_are_in_python(monkeypatch, text):
     monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
     assert spoken(text) == text
+
 
 def test_every_option_is_a_setting_or_a_parameter():
     import arena_curation
