@@ -19,13 +19,19 @@ from schemas.row import Row
 from schemas.settings import EvaluateSettings, Settings
 
 
-def test_a_near_miss_is_suggested_on_one_line_and_nothing_for_something_else():
+def test_a_near_miss_of_a_known_value_is_suggested():
     assert known_values("nsfw_imge", ["nsfw_image", "faces"]) == (
         "'nsfw_imge'. Known: faces, nsfw_image. Did you mean nsfw_image?"
     )
+
+
+def test_nothing_is_suggested_for_a_value_unlike_all_known_ones():
     assert known_values("zzz", ["faces", "nsfw"]) == "'zzz'. Known: faces, nsfw."
-    assert "\n" not in known_values("a\nb\x1b[31m", ["faces"])
-    assert "\x1b" not in known_values("a\nb\x1b[31m", ["faces"])
+
+
+@pytest.mark.parametrize("control", ["\n", "\x1b"])
+def test_a_given_value_brings_no_control_character_into_its_error(control):
+    assert control not in known_values("a\nb\x1b[31m", ["faces"])
 
 
 ROOT = Path(__file__).parents[2]
@@ -38,16 +44,27 @@ OF_COMMANDS_ALONE = {
 """Options in errors that only commands raise, pip's, and Dask's."""
 
 
-def test_one_error_in_three_interfaces(monkeypatch):
+@pytest.fixture
+def window_error(monkeypatch) -> BadInput:
+    """The error of a window that ends before it starts, outside any flow."""
     monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
     with pytest.raises(BadInput) as refused:
         Settings(store="s", **WINDOW)
-    error = refused.value
-    assert str(error) == "until=2024-06-01 is before since=2024-06-30; give the earlier day as since"
+    return refused.value
+
+
+def test_an_error_names_arguments_in_python(window_error):
+    assert str(window_error) == "until=2024-06-01 is before since=2024-06-30; give the earlier day as since"
+
+
+def test_an_error_names_options_on_the_command_line(window_error):
     with on_command_line():
-        assert str(error) == "--until 2024-06-01 is before --since 2024-06-30; give the earlier day as --since"
+        assert str(window_error) == "--until 2024-06-01 is before --since 2024-06-30; give the earlier day as --since"
+
+
+def test_an_error_names_fields_in_a_flow(window_error, monkeypatch):
     monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "0")
-    assert str(error).startswith('field "until" 2024-06-01 is before field "since" 2024-06-30; give')
+    assert str(window_error).startswith('field "until" 2024-06-01 is before field "since" 2024-06-30; give')
 
 
 @pytest.mark.parametrize(
@@ -58,11 +75,9 @@ def test_one_error_in_three_interfaces(monkeypatch):
         ("add --set topics.engine=umap, --set bench.size: 3", 'add topics={"engine": "umap"}, bench.size: 3'),
         ("run again with --accept-drift", "run again with accept_drift=True"),
         ("--budget: no price; give --prices FILE", "budget_usd: no price; give prices=FILE"),
-        ("make one with `curate run --logs DIR`", "make one with `curate run --logs DIR`"),
-        ("--since-forever and pip install --no-deps x", "--since-forever and pip install --no-deps x"),
     ],
 )
-def test_python_reads_arguments_and_commands_stay(monkeypatch, text, said):
+def test_an_error_turns_options_into_arguments_in_python(monkeypatch, text, said):
     monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
     assert spoken(text) == said
 
@@ -114,6 +129,14 @@ def test_an_option_of_models_that_are_compared_is_pasted_into_their_section():
     assert pasted(spoken("give --sample 20; then")) == {"evaluate": {"sample": 20}}
 
 
+@pytest.mark.parametrize(
+    "text", ["make one with `curate run --logs DIR`", "--since-forever and pip install --no-deps x"]
+)
+def test_an_error_leaves_commands_as_they_are_in_python(monkeypatch, text):
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
+    assert spoken(text) == text
+
+
 def test_every_option_is_a_setting_or_a_parameter():
     import arena_curation
     from flows.publish import publish
@@ -137,23 +160,34 @@ def _texts(path: Path) -> list[str]:
             for call in named]  # fmt: skip
 
 
-def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces():
+@pytest.fixture(scope="module")
+def error_texts() -> list[str]:
+    """Texts in the errors of tasks, schemas, and flows, without the commands in them."""
     files = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "schemas").rglob("*.py"), *(ROOT / "flows").glob("*.py"),
              *(ROOT / "flows" / "running").rglob("*.py")]  # fmt: skip
-    texts = [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
-    found = {key for text in texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
-    assert {"generate.general", "task_runner_address"} <= found <= set(keys_of())
-    texts = [text.replace("--set ", "") for text in texts]
+    return [re.sub(r"`[^`]*`", "", text) for file in files for text in _texts(file)]
+
+
+def test_every_setting_that_an_error_names_is_one(error_texts):
+    named = {key for text in error_texts for key in re.findall(r"--set ([a-z_.]+\w)", text)}
+    assert {"generate.general", "task_runner_address"} <= named <= set(keys_of())
+
+
+def test_every_option_in_an_error_of_a_task_or_flow_has_words_for_all_interfaces(error_texts):
+    texts = [text.replace("--set ", "") for text in error_texts]
     named = {option for text in texts for option in re.findall(r"--([a-z][a-z-]*[a-z])", text)}
     assert {"since", "images"} <= named
     assert named - set(OPTIONS) - OF_COMMANDS_ALONE == set()
 
 
-def test_a_store_is_all_that_must_be_given():
+def test_settings_that_are_not_given_have_values():
     settings = Settings(store="s")
     assert settings.policy == "public_release"
     assert settings.workers >= 1
     assert settings.providers == {}
+
+
+def test_settings_without_a_store_are_refused():
     with pytest.raises(BadInput, match="store is not given"):
         Settings()
 
@@ -172,6 +206,9 @@ def test_what_a_model_refuses_is_said_in_words_of_ours(row, values, said):
     with pytest.raises(ValidationError) as refused:
         row(**values)
     assert why_refused(refused.value).startswith(said)
+
+
+def test_of_an_error_of_several_lines_the_first_is_said():
     assert why_refused(BadInput("one line\nand another")) == "one line"
 
 
