@@ -1,8 +1,8 @@
 """Exports training data: conversations of the best models, in the style of a trainer, each image where it stood.
 
-In: a release and an `SftSelection`. Out: `train` in the style of a trainer, images and a card. Of each conversation that
-may be taken its id, model, topic and size are held, to draw and to put in order. Images are read once, a row group at a
-time. Examples are written in the drawn order, `SLICE_BYTES` of them at a time; each slice reads the texts of the release.
+In: a release and an `SftSelection`. Out: `train` in the style of a trainer, images and a card. Of each row that may
+be taken id, model, topic and size are held, to draw and to put in order. Images are read once, a row group at a time.
+Examples are written in the drawn order, `ORDERED_BYTES` at a time; each slice reads the texts of the release.
 """
 
 import json
@@ -43,7 +43,7 @@ _MARKS = re.compile(
     r"<(\|?(?:image|video|audio|bbox|ref-object|start-image|cot-process|image_pad|video_pad|vision_start|vision_end)\|?)>"
 )
 """Marks that LLaVA, LLaMA-Factory, ms-swift or a model's processor replace by something."""
-SLICE_BYTES = 64 * 1024 * 1024
+ORDERED_BYTES = 64 * 1024 * 1024
 """Conversations, without their images, that are held to be put in order; a row group of a Parquet file."""
 ROWS_AT_ONCE = 512
 """Rows of a slice that are made into examples at once."""
@@ -337,7 +337,7 @@ def groups_with_images(release: Path, config: str, columns: Sequence[str], with_
 
 
 def _rows(release: Path, chosen: pl.DataFrame, columns: Sequence[str], with_bytes: bool) -> Iterator[pl.DataFrame]:
-    """These columns, `images` and `place` of chosen conversations, a row group of the release at a time."""
+    """Columns, `images` and `place` of chosen conversations, a row group of the release at a time."""
     first = 0
     for group in groups_with_images(release, "chat", columns, with_bytes):
         in_group = chosen.filter(pl.col("row").is_between(first, first + group.height, closed="left"))
@@ -346,10 +346,10 @@ def _rows(release: Path, chosen: pl.DataFrame, columns: Sequence[str], with_byte
 
 
 def _slices(release: Path, chosen: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Chosen conversations in order, with the paths of their images; each slice takes about `SLICE_BYTES`."""
+    """Chosen conversations in order, with the paths of their images; each slice takes about `ORDERED_BYTES`."""
     columns = ["conversation_id", "model", "language", "topic", "conversation"]
     # A row is a chosen conversation with its slice: what all before it take says which one it is.
-    sliced = chosen.with_columns(slice=pl.col("bytes").cast(pl.UInt64).cum_sum() // SLICE_BYTES)
+    sliced = chosen.with_columns(slice=pl.col("bytes").cast(pl.UInt64).cum_sum() // ORDERED_BYTES)
     for chosen_of_slice in sliced.partition_by("slice", maintain_order=True):
         groups = _rows(release, chosen_of_slice, columns, with_bytes=False)
         yield pl.concat(map(compact, groups)).sort("place")

@@ -25,7 +25,7 @@ def status_mb(name):
     return int(Path("/proc/self/status").read_text().split(f"{{name}}:")[1].split()[0]) // 1024
 
 kind, release, out = sys.argv[1], *map(Path, sys.argv[2:])
-sft.SLICE_BYTES, sft.ROWS_AT_ONCE = 4 * 2**20, 64
+sft.ORDERED_BYTES, sft.ROWS_AT_ONCE = 4 * 2**20, 64
 chosen = SftSelection(models=99, all_answers=True)
 Path("{RESET}").write_text("5")
 before = status_mb("VmRSS")
