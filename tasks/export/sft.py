@@ -189,10 +189,11 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
         is_taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
     text_bytes = pl.col("conversation").list.eval(_WORDS.str.len_bytes()).list.sum()
-    facts, first = [*_COLUMNS, "language", "row", (PLAIN_ROW_BYTES + text_bytes).alias("bytes")], 0
+    row_bytes, first = (PLAIN_ROW_BYTES + text_bytes).alias("bytes"), 0
     for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
-            fit_groups.append(compact(group.with_row_index("row", first).filter(is_taken).select(facts)))
+            fit_rows = group.with_row_index("row", first).filter(is_taken)
+            fit_groups.append(compact(fit_rows.select(*_COLUMNS, "language", "row", row_bytes)))
             first += group.height
     if not fit_groups:
         raise BadInput(f"{str(release)!r} has no conversation: its chat has no rows, so there is nothing to train on")
