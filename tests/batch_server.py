@@ -13,6 +13,23 @@ ENDED = {
     "cancelled": ("cancelled", "BATCH_STATE_CANCELLED"),
 }
 
+NO_CATEGORIES = json.dumps(
+    dict.fromkeys(
+        (
+            "captioning",
+            "creative_writing",
+            "diagram",
+            "entity_recognition",
+            "homework",
+            "humor",
+            "ocr",
+            "instruction_following",
+        ),
+        False,
+    )
+)
+"""What a tagger answers about a prompt of no category."""
+
 
 class BatchServer(Serving):
     """`lines` makes the result file from parsed request lines; the other attributes are switches and counters."""
@@ -23,7 +40,7 @@ class BatchServer(Serving):
         self.lines = lines
         self.hold, self.ends, self.inline = False, "completed", False
         self.refuse_create = self.lose_creates = self.cut_downloads = self.fail_polls = 0
-        self.files, self.batches, self.deleted, self.polls = {}, {}, [], 0
+        self.files, self.batches, self.deleted, self.polls, self.single_calls = {}, {}, [], 0, 0
         self.may_answer = threading.Event()
         self.may_answer.set()
         super().__init__()
@@ -52,6 +69,9 @@ class BatchServer(Serving):
                 self.send(handler, self._openai_file(self._stored(content)))
             elif path.startswith("/upload/") and handler.headers["x-goog-upload-command"] == "start":
                 self.send(handler, {}, headers={"x-goog-upload-url": f"{self.url}/upload/here"})
+            elif path == "/openai/v1/chat/completions":  # as `curate doctor --ask`, and each night before it measures
+                self.single_calls += 1
+                self.send(handler, json.loads(result({"custom_id": ""}, NO_CATEGORIES))["response"]["body"])
             elif path == "/upload/here":
                 file = {"file": {"name": f"files/{self._stored(body)}"}}
                 self.send(handler, file, headers={"x-goog-upload-status": "final"})

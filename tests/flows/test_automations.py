@@ -111,7 +111,7 @@ def nights(server) -> Iterator[Future]:
         return [before, len(told.requests)], [request["text"] for request in told.requests]
 
     with closing(told), get_client(sync_client=True) as client, ThreadPoolExecutor(1) as beside:
-        client.create_automation(_shipped("no night for 26 hours", str(block.save("told")), within=SECONDS))
+        client.create_automation(shipped_automation("no night for 26 hours", str(block.save("told")), within=SECONDS))
         yield beside.submit(waits)
 
 
@@ -141,7 +141,7 @@ def told(server) -> Iterator[Callable[[], list[str]]]:
     block = CustomWebhookNotificationBlock(name="hears", url=f"{listening.url}/told", json_data=text)
     with get_client(sync_client=True) as client, closing(listening):
         for name in ("curation failed", "over budget"):
-            client.create_automation(_shipped(name, str(block.save("hears", overwrite=True))))
+            client.create_automation(shipped_automation(name, str(block.save("hears", overwrite=True))))
         time.sleep(3)  # until the server has read the new automations
         yield lambda: [request["text"].removeprefix("arena curation: ") for request in listening.requests]
 
@@ -194,7 +194,8 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
     """
     pid = tmp_path / "pid"
     with get_client(sync_client=True) as client:
-        client.create_automation(_shipped("end killed runs", within=3 * SECONDS))  # a busy machine starts two runs
+        # a busy machine starts two runs
+        client.create_automation(shipped_automation("end killed runs", within=3 * SECONDS))
         flow = client.create_flow_from_name("asleep")
         others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
@@ -219,7 +220,7 @@ def test_an_alarm_is_given_when_no_night_was_ever_completed_and_again_when_night
     assert "no night for 26 hours" in said[1]
 
 
-def _shipped(name: str, block: str = NOBODY, **trigger: object) -> AutomationCore:
+def shipped_automation(name: str, block: str = NOBODY, **trigger: object) -> AutomationCore:
     """A shipped automation that tells through a block."""
     (one,) = [
         each for each in yaml.safe_load(AUTOMATIONS.replace(NOBODY, block))["automations"] if each["name"] == name

@@ -17,7 +17,7 @@ from tasks.storage.layout import state_layout
 from tasks.storage.records import RunRecord, left_for_later, run_records
 from tasks.storage.tables import Store
 from tasks.upkeep.standing import month_costs
-from tests.batch_server import BatchServer, result
+from tests.batch_server import NO_CATEGORIES, BatchServer, result
 from tests.builders import NOON
 from tests.counting_server import MODEL, CountingServer
 
@@ -26,21 +26,6 @@ from flows.running.costs import _by_service
 
 SERVICE = f"openai-{MODEL}"
 MONEY = re.compile(r"[$]|US dollars|price|budget|cost")
-NO = json.dumps(
-    dict.fromkeys(
-        (
-            "captioning",
-            "creative_writing",
-            "diagram",
-            "entity_recognition",
-            "homework",
-            "humor",
-            "ocr",
-            "instruction_following",
-        ),
-        False,
-    )
-)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +121,7 @@ def test_a_night_without_paid_services_says_nothing_about_prices(curate, logs, t
 @pytest.mark.usefixtures("prefect_server")
 def test_a_night_that_only_sends_its_batch_is_followed_by_one_that_collects_it(logs, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    vendor = BatchServer(lambda rows: b"".join(result(row, NO) for row in rows))
+    vendor = BatchServer(lambda rows: b"".join(result(row, NO_CATEGORIES) for row in rows))
     monkeypatch.setenv("OPENAI_BASE_URL", f"{vendor.url}/openai/v1")
     vendor.hold = True
     settings = Settings(

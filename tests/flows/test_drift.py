@@ -14,10 +14,9 @@ from tests.builders import NOON
 from tests.small_store import POLICY, small_store
 
 
-@pytest.fixture
-def drifted(tmp_path) -> Path:
+def drifted_store(folder: Path) -> Path:
     """A store in which a reason dropped nearly everything in earlier runs and now drops nothing."""
-    store, hashed = small_store(tmp_path), policy_hash(POLICY)
+    store, hashed = small_store(folder), policy_hash(POLICY)
     for number in (1, 2, 3):
         drops = DropCounts(policy_hash=hashed, conversations=3 * number, by_reason={"nsfw_image": 3 * number})
         report = StageReport(stage="drift", drops=drops)
@@ -26,6 +25,11 @@ def drifted(tmp_path) -> Path:
     applied = POLICY.model_dump(mode="json") | {"drift": narrow}
     store.write_bytes(f"policies/{hashed}.json", json.dumps(applied).encode())
     return Path(store.root)
+
+
+@pytest.fixture
+def drifted(tmp_path) -> Path:
+    return drifted_store(tmp_path)
 
 
 def test_a_drift_holds_the_release_with_one_line_until_it_is_accepted(prefect_server, curate, drifted):
