@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from schemas.errors import BadInput, CurateError, problem_in_words, why_unreadable
-from schemas.row import Row
+from schemas.row import Row, field_descriptions
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
 from tasks.runtime.memory import use_limits
 from tasks.runtime.parallel import use_device
@@ -166,10 +166,19 @@ def keys_of(row: type[Row] = Settings) -> list[str]:
 
 def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
     """The field of a key such as `seed` or `topics.engine`."""
-    section, _, name = key.rpartition(".")
+    return _row_of(key, row).model_fields[key.rpartition(".")[2]]
+
+
+def meaning_of(key: str, row: type[Row] = Settings) -> str:
+    """The docstring of a key's field on one line; empty without one."""
+    return " ".join(field_descriptions(_row_of(key, row)).get(key.rpartition(".")[2], "").split())
+
+
+def _row_of(key: str, row: type[Row]) -> type[Row]:
+    section = key.rpartition(".")[0]
     inner = section_of(row.model_fields[section]) if section else row
     assert inner is not None
-    return inner.model_fields[name]
+    return inner
 
 
 def section_of(field: FieldInfo) -> type[Row] | None:
