@@ -6,7 +6,7 @@ it. A further reason to keep one is a line of `_why_kept`.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from tasks.storage.queries.released import day_of_version
 from tasks.storage.records import add_audit_entry, record_paths, run_records
 from tasks.storage.tables import Store
 from tasks.takedown.releases import mark_withdrawn, unmark_withdrawn, withdraw_releases, withdrawn_by
-from tasks.upkeep.standing import deployment_of
+from tasks.upkeep.metrics import series_of
 
 RUNS_MIN = 30
 """Run records that always stay: the drift check compares with them."""
@@ -167,17 +167,17 @@ def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]
 def _runs(store: Store, days: int | None, now: datetime, versions: Collection[str]) -> Iterator[str]:
     """Records that go.
 
-    This month's stay, because its limits of cost count them; so do the last of each deployment, for its figures, and
-    the last that made or found a release of `versions`, which says when that was.
+    This month's stay, because its limits of cost count them; so do the last with each series of the figures, which else
+    would end, and the last that made or found a release of `versions`, which says when that was.
     """
     if days is None:
         return
     first_path = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
-    paths, last_paths = record_paths(store), dict[str, str]()
+    paths, last_paths = record_paths(store), dict[Hashable, str]()
     for path, record in zip(paths, run_records(store), strict=True):
         # the releases that a stage of the run made or found
         results = {stage["result"].removeprefix("releases/") for stage in record["stages"]}
-        last_paths |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(versions)], path)
+        last_paths |= dict.fromkeys([*series_of(record), *results.intersection(versions)], path)
     yield from (path for path in paths[:-RUNS_MIN] if path < first_path and path not in last_paths.values())
 
 

@@ -12,11 +12,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from schemas.run import StageReport, Use
-from schemas.settings import Settings
+from schemas.settings import RetentionSettings, Settings
 from schemas.tables import SIGNALS
 from tasks.storage.records import RunRecord, record_paths
 from tasks.storage.tables import Store
 from tasks.upkeep.metrics import GAUGES, STATES
+from tasks.upkeep.retention import removable, remove
 from tests.small_store import small_store
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
@@ -83,9 +84,7 @@ def test_figures_are_those_of_the_store_and_its_last_runs(store, curate):
     assert _of(series, "failed_items", deployment="nightly", signal="categories", provider="embedded") == 0
     assert _of(series, "last_run_state", deployment="backfill", state="held") == 1
     assert _of(series, "last_run_state", deployment="backfill", state="completed") == 0
-    assert (
-        _of(series, "month_usd_total") == _of(series, "month_usd", deployment="nightly", service="openai-mini") == 1.75
-    )
+    assert _of(series, "month_all_usd") == _of(series, "month_usd", deployment="nightly", service="openai-mini") == 1.75
     assert _of(series, "month_requests", deployment="nightly", service="openai-mini") == 40
     files = {path.stat().st_ino: path.stat().st_size for path in Path(store.root).rglob("*") if path.is_file()}
     assert _of(series, "store_bytes") == sum(files.values())
@@ -120,10 +119,45 @@ def test_no_series_goes_and_each_figure_has_its_labels(store, curate, seed):
     }
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_figures_stay_when_retention_removes_run_records(store, curate, seed):
+    draw, now = random.Random(seed), datetime.now(UTC)
+    for number in range(120):
+        stages = draw.sample(["read_logs", "screen", "decide", f"once_{number % 40}"], draw.randint(0, 2))
+        reports = [StageReport(stage=stage, seconds=1.0 + number, counts={"lines": 3}) for stage in stages]
+        uses = {f"service_{number % 50}": Use(calls=1, usd=1.0)} if draw.random() < 0.3 else {}
+        failures = {f"{draw.choice(sorted(SIGNALS))}: http_500": 2} if draw.random() < 0.3 else {}
+        reports.append(StageReport(stage="measure", failures=failures, use=uses))
+        deployment = draw.choice(["nightly"] * 20 + ["backfill", "release", f"deployment_{number % 30}"])
+        providers = {signal: draw.choice(["openai", "gemini"]) for signal in draw.sample(sorted(SIGNALS), 1)}
+        at = now - timedelta(days=300 - 2 * number)
+        _run(store, deployment, at, draw.choice(STATES), *reports, providers=providers)
+        if draw.random() < 0.5:
+            _had_lines(store, {"kept": number, "dropped_by": {f"reason_{number % 50}": number}})
+    figures = _of_records(_figures(curate, store))
+    removed = removable(store, Settings(store=store.root, retention=RetentionSettings(runs_days=7)), now)
+    remove(store, removed)
+    assert len(removed.runs) > 10
+    assert _of_records(_figures(curate, store)) == figures
+
+
+def _had_lines(store: Store, funnel: dict) -> None:
+    """Put the lines of a release into the last record."""
+    (path,) = record_paths(store)[-1:]
+    record = json.loads(store.read_bytes(path))
+    store.write_bytes(path, json.dumps(record | {"funnel": funnel}).encode())
+
+
+def _of_records(series: Series) -> Series:
+    """The series without those of the store itself at this moment."""
+    of_the_moment = {"curate_written_timestamp_seconds", "curate_disk_free_bytes", "curate_store_bytes"}
+    return {key: value for key, value in series.items() if key[0] not in of_the_moment}
+
+
 def test_without_a_night_and_without_costs_alerts_have_their_data(store, curate):
     series = _figures(curate, store, "--name", "an arena")
     assert _of(series, "last_completed_timestamp_seconds", deployment="nightly") == 0
-    assert _of(series, "month_usd_total") == 0
+    assert _of(series, "month_all_usd") == 0
     assert _of(series, "waiting", what="log files that lost lines") == 0
 
 
