@@ -166,19 +166,22 @@ def keys_of(row: type[Row] = Settings) -> list[str]:
 
 def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
     """The field of a key such as `seed` or `topics.engine`."""
-    return _row_of(key, row).model_fields[key.rpartition(".")[2]]
+    inner, name = _place_of(key, row)
+    return inner.model_fields[name]
 
 
-def meaning_of(key: str, row: type[Row] = Settings) -> str:
-    """The docstring of a key's field on one line; empty without one."""
-    return " ".join(field_descriptions(_row_of(key, row)).get(key.rpartition(".")[2], "").split())
+def description_of(key: str, row: type[Row] = Settings) -> str:
+    """The docstring of a key's field in one line."""
+    inner, name = _place_of(key, row)
+    return " ".join(field_descriptions(inner).get(name, "").split())
 
 
-def _row_of(key: str, row: type[Row]) -> type[Row]:
-    section = key.rpartition(".")[0]
+def _place_of(key: str, row: type[Row]) -> tuple[type[Row], str]:
+    """The row that has the field of a key, and the field's name."""
+    section, _, name = key.rpartition(".")
     inner = section_of(row.model_fields[section]) if section else row
     assert inner is not None
-    return inner
+    return inner, name
 
 
 def section_of(field: FieldInfo) -> type[Row] | None:

@@ -7,7 +7,7 @@ import pytest
 
 from flows.reference.__main__ import PAGES
 from flows.reference.pages import commands, environment
-from flows.running.settings_file import OF_ONE_RUN, keys_of, meaning_of
+from flows.running.settings_file import OF_ONE_RUN, keys_of, description_of
 from schemas.policy import Policy, Rule
 from schemas.release import ReleasedBattle, ReleasedConversation
 from schemas.settings import Settings
@@ -41,7 +41,7 @@ def test_the_file_that_init_writes_says_what_each_key_means(curate, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert curate("init", "--models", "embedded")[0] == 0
     comments = " ".join(re.findall(r"^ *# (.*)$", (tmp_path / "curate.yaml").read_text("utf-8"), re.MULTILINE))
-    meanings = [meaning_of(key) for key in keys_of() if key not in OF_ONE_RUN]
+    meanings = [description_of(key) for key in keys_of() if key not in OF_ONE_RUN]
     assert len(meanings) > 50 and [text for text in meanings if not text or text not in comments] == []
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from flows.commands.options import option
-from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, meaning_of, section_of
+from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, description_of, section_of
 from schemas.errors import BadInput, CurateError
 from schemas.row import Row
 from schemas.settings import Settings, Variable
@@ -117,17 +117,18 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
         yield ""
 
 
-def _told(key: str, row: type[Row]) -> str:
+def _told(name: str, row: type[Row]) -> str:
     """Docstring and limits of a field."""
+    field = row.model_fields[name]
     # A field states its limits as constraints, each of which may have a lower end, an upper one, or none.
     ends = {
         end: getattr(constraint, end)
-        for constraint in row.model_fields[key].metadata
+        for constraint in field.metadata
         for end in ("ge", "le")
         if hasattr(constraint, end)
     }
     limits = " ".join(f"{word} {ends[end]:g}" for end, word in (("ge", "From"), ("le", "to")) if end in ends)
-    return meaning_of(key, row) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
+    return description_of(name, row) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
 
 
 def _yaml(value: Any) -> str:
