@@ -7,7 +7,7 @@ import pytest
 
 from flows.reference.__main__ import PAGES
 from flows.reference.pages import commands, environment
-from flows.running.settings_file import OF_ONE_RUN, keys_of, description_of
+from flows.running.settings_file import OF_ONE_RUN, description_of, keys_of
 from schemas.policy import Policy, Rule
 from schemas.release import ReleasedBattle, ReleasedConversation
 from schemas.settings import Settings
