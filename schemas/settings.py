@@ -183,7 +183,8 @@ class RetentionSettings(Row):
     `keep_releases` says (one without it). `curate init` writes yes."""
     runs_days: int | None = Field(default=None, ge=1)
     """Days for which run records are kept; null for ever. Beside these stay the newest 30, with which the drift check
-    compares, those of this month, whose cost its limits count, and the last of each deployment and kept release."""
+    compares, those of this month, whose cost its limits count, and the last of each kept release and of each series of
+    `curate status --out`."""
     probes_days: int | None = Field(default=None, ge=1)
     """Days after which the planted probes are measured anew in an empty store; null for never."""
     prefect_days: int | None = Field(default=None, ge=1)

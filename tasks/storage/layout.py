@@ -201,6 +201,12 @@ def not_a_store(store: "Store") -> str:
     return f"{place} is not a store: it has no tables. `curate run --logs DIR --store {store.root}` makes one of it"
 
 
+def is_unmade(store: "Store") -> bool:
+    """Whether a first run would make a store here: there is nothing yet, or a folder for its audit log alone."""
+    is_other_place = is_release(store) or store.fs.isfile(store.path) or store.fs.isdir(store.at("tables"))
+    return not is_other_place and next(_above(store), None) is None and not _below(store)
+
+
 def _above(store: "Store") -> Iterator[str]:
     """The stores that the place is in, nearest first, spelled as the place was."""
     path, spelling = store.path, store.root.rstrip("/")

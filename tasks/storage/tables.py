@@ -28,6 +28,7 @@ from tasks.storage import parquet
 from tasks.storage.layout import (
     Differences,
     is_release,
+    is_unmade,
     not_a_store,
     part_differences,
     state_layout,
@@ -126,6 +127,11 @@ class Store:
                 raise BadInput(not_a_store(store))
             store._require_readable()
         return store
+
+    def awaits_first_run(self) -> bool:
+        """Whether a first run would make a store here. Raises BadInput when the place cannot be read."""
+        with _reached(self.root, "read", "check the address and the credentials"):
+            return is_unmade(self)
 
     def _require_readable(self) -> None:
         if (why := why_not_read(self)) and not (self.any_layout and stated_layout(self)):

@@ -2,8 +2,9 @@
 
 In: the store, its run records, and what waits. Out: gauges with the labels `store` and, where a figure is of a
 deployment, `deployment`. A series that was there stays, at 0 where there is nothing to say, so that an alert on it
-never lacks its data: what may have a value is known from the code or from all records. `deploy/prometheus` has the
-alerts and the dashboard on these names. A further figure is an entry of `GAUGES` and a sample of an `_of_…` function.
+never lacks its data: what may have a value is known from the code or from all records, and retention keeps the records
+that `series_of` needs. `deploy/prometheus` has the alerts and the dashboard on these names. A further figure is an
+entry of `GAUGES` and a sample of an `_of_…` function.
 """
 
 import math
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsspec.implementations.local import LocalFileSystem
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from schemas.errors import BadInput
 from schemas.settings import Settings
@@ -55,7 +55,7 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "month_requests": ("Requests of this month's runs.", ("deployment", "service")),
     "month_requests_unpriced": ("Those of them without a price, which count as no cost.", ("deployment", "service")),
     "month_usd": ("Cost of this month's runs in US dollars, with what is unconfirmed.", ("deployment", "service")),
-    "month_usd_total": ("The same of all deployments and services.", ()),
+    "month_all_usd": ("The same of all deployments and services.", ()),
     "month_usd_max": ("Limit of that cost (month_usd_max); infinite without one.", ()),
     "month_provider_usd": ("The same of a provider with a limit of its own.", ("provider",)),
     "month_provider_usd_max": ("Limit of that cost (month_usd_max_by).", ("provider",)),
@@ -86,6 +86,8 @@ def write_metrics(
 
     Raises BadInput for a folder that cannot be written.
     """
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile  # every run imports this file
+
     registry = CollectorRegistry()
     gauges = {
         figure: Gauge(f"curate_{figure}", meaning, ("store", *labels), registry=registry)
@@ -105,6 +107,16 @@ def write_metrics(
         write_to_textfile(str(file), registry)
     except OSError as error:
         raise BadInput(f"--out {str(file)!r} cannot be written ({error.strerror}); give another file") from None
+
+
+def series_of(record: Mapping[str, Any]) -> set[tuple[str, tuple[str, ...], bool]]:
+    """Series that the record of a run gives: figure, labels beside `store`, and whether its value is another than 0.
+
+    The last records with each of these give the figures that all records give.
+    """
+    started = datetime.fromisoformat(record["started_at"])
+    samples = [*_of_runs([record]), *_of_failures([record], {}), *_of_lines([record]), *_of_month([record], started)]
+    return {(sample.figure, sample.labels, sample.value != 0) for sample in samples}
 
 
 def _of_store(store: Store, holds: Holdings, now: datetime) -> Iterator[_Sample]:
@@ -203,4 +215,4 @@ def _of_month(records: Records, now: datetime) -> Iterator[_Sample]:
             yield _Sample("month_requests", requests, (deployment, service))
             yield _Sample("month_requests_unpriced", unpriced, (deployment, service))
             yield _Sample("month_usd", usd, (deployment, service))
-    yield _Sample("month_usd_total", sum(row.usd + row.usd_unconfirmed for row in month_costs(records, now)))
+    yield _Sample("month_all_usd", sum(row.usd + row.usd_unconfirmed for row in month_costs(records, now)))

@@ -8,7 +8,7 @@ further kind of thing that goes is a field of `Removable`, filled in `removable`
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from tasks.storage.queries.released import day_of_version
 from tasks.storage.records import add_audit_entry, record_paths, run_records
 from tasks.storage.tables import Store
 from tasks.takedown.releases import mark_withdrawn, unmark_withdrawn, withdraw_releases, withdrawn_by
-from tasks.upkeep.standing import deployment_of
+from tasks.upkeep.metrics import series_of
 
 RUNS_MIN = 30
 """Run records that always stay: the drift check compares with them."""
@@ -184,18 +184,18 @@ def _why_kept(store: Store, settings: Settings, now: datetime) -> dict[str, str]
 def _runs(store: Store, days: int | None, now: datetime, kept_versions: Collection[str]) -> Iterator[str]:
     """Paths of the run records that go: those older than `days`; none where it is None, or of the newest `RUNS_MIN`.
 
-    This month's stay, because its limits of cost count them; so do the last of each deployment, for its figures, and
-    the last that made or found a release of `kept_versions`, which says when that was.
+    This month's stay, because its limits of cost count them; so do the last with each series of the figures, which else
+    would end, and the last that made or found a release of `kept_versions`, which says when that was.
     """
     if days is None:
         return
     # names of records begin with their time: all from this path on stay, by their age or because of this month
     first_kept = min(f"runs/{now - timedelta(days=days):%Y%m%d}", f"runs/{now:%Y%m}")
-    paths, last_paths = record_paths(store), dict[str, str]()
+    paths, last_paths = record_paths(store), dict[Hashable, str]()
     for path, record in zip(paths, run_records(store), strict=True):
         # the releases that a stage of the run made or found
         results = {stage["result"].removeprefix("releases/") for stage in record["stages"]}
-        last_paths |= dict.fromkeys([f"deployment {deployment_of(record)}", *results.intersection(kept_versions)], path)
+        last_paths |= dict.fromkeys([*series_of(record), *results.intersection(kept_versions)], path)
     yield from (path for path in paths[:-RUNS_MIN] if path < first_kept and path not in last_paths.values())
 
 

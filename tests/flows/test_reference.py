@@ -7,6 +7,7 @@ import pytest
 
 from flows.reference.__main__ import PAGES
 from flows.reference.pages import commands, environment
+from flows.running.settings_file import OF_ONE_RUN, description_of, keys_of
 from schemas.policy import Policy, Rule
 from schemas.release import ReleasedBattle, ReleasedConversation
 from schemas.settings import Settings
@@ -27,6 +28,21 @@ def test_every_command_key_table_and_released_column_has_its_row():
     rows = (Policy, Rule, Settings, ReleasedConversation, ReleasedBattle)
     named = [*TABLES, *(name for row in rows for name in row.model_fields), "extends", "refusal.refusal", "bad_item"]
     assert [name for name in named if f"| `{name}` |" not in told["docs/reference-data.md"]] == []
+
+
+def test_every_option_of_every_command_says_what_it_means():
+    options = (
+        (name, option.opts[-1], option.help) for name, command in commands().items() for option in command.params
+    )
+    assert [(name, option) for name, option, meaning in options if not meaning] == []
+
+
+def test_the_file_that_init_writes_says_what_each_key_means(curate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert curate("init", "--models", "embedded")[0] == 0
+    comments = " ".join(re.findall(r"^ *# (.*)$", (tmp_path / "curate.yaml").read_text("utf-8"), re.MULTILINE))
+    meanings = [description_of(key) for key in keys_of() if key not in OF_ONE_RUN]
+    assert len(meanings) > 50 and [text for text in meanings if not text or text not in comments] == []
 
 
 def test_the_example_of_an_environment_has_what_the_code_reads():

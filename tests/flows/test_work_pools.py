@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import docker
 import httpx
 import pytest
 import yaml
@@ -124,6 +125,19 @@ def daemon(tmp_path: Path) -> Iterator[DockerDaemon]:
     started = DockerDaemon(tmp_path / "container", f"{BIN}:/usr/bin:/bin")
     yield started
     started.close()
+
+
+def test_a_container_has_the_card_that_the_template_of_docker_describes(job_of, daemon):
+    (described,) = re.findall(
+        r"\[\{.*\}\]", template("docker")["variables"]["properties"]["device_requests"]["description"]
+    )
+    job = job_of("docker", device_requests=json.loads(described))
+    client = docker.DockerClient(base_url=daemon.address)
+    client.containers.create("arena-curation:gpu", name="night", **job.container_create_kwargs)
+    client.close()
+    (container,) = daemon.created.values()
+    card = {"Driver": "nvidia", "Count": 1, "DeviceIDs": [], "Capabilities": [["gpu"]], "Options": {}}
+    assert container["HostConfig"]["DeviceRequests"] == [card]
 
 
 def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(scheduling_server, daemon, tmp_path):

@@ -9,6 +9,7 @@ import typer
 
 from flows.commands.options import JsonOption, option, settings_of
 from flows.commands.tables import print_rows
+from flows.running.settings_file import found, read
 from schemas.row import Row
 from schemas.upkeep import Due, MonthLimit
 
@@ -29,7 +30,9 @@ def status(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Print nothing: write the figures to this .prom file, for Prometheus' text collector."
+            "--out",
+            help="Print nothing: write the figures to this .prom file, for Prometheus' text collector. "
+            "Nothing is written before a first run has made the store that the settings file names.",
         ),
     ] = None,
     name: Annotated[
@@ -49,6 +52,8 @@ def status(
     from tasks.upkeep.retention import release_days, removable
 
     settings, now = settings_of(place, config), datetime.now(UTC)
+    if out is not None and _is_of_file(settings.store, place, config) and Store(settings.store).awaits_first_run():
+        return
     store = Store.existing(settings.store, any_layout=True)
     records = run_records(store)
     runs = [standing.past_run(record) for record in records[: -_RUNS - 1 : -1]]
@@ -77,6 +82,13 @@ def status(
     if out is not None:
         label = name or store.path.rstrip("/").rpartition("/")[2]
         write_metrics(store, label, out, records, holds, waits, settings, now)
+
+
+def _is_of_file(store: str, place: str | None, config: str | None) -> bool:
+    """Whether the settings file names this store, which may be given beside it."""
+    file = found(config, place)
+    named = read(file).get("store") if file else None
+    return named is not None and Path(named).absolute() == Path(store).absolute()
 
 
 def _against(limit: MonthLimit) -> dict[str, str | float]:

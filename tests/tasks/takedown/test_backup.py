@@ -14,6 +14,7 @@ from schemas.items.conversation import LogFileRead
 from schemas.items.reject import Reject, RejectReason
 from schemas.items.review import Review
 from schemas.publication import Publication
+from schemas.run import StageReport
 from schemas.settings import RetentionSettings, Settings
 from tasks.release.fetched import fetched, read_manifest
 from tasks.storage.keyed_ids import KEY_VARIABLE, UNFINISHED
@@ -198,8 +199,9 @@ def years(store):
         made = f"releases/{VERSIONS[night // 15]}"
         record = {
             "started_at": started.isoformat(),
+            "finished_at": started.isoformat(),
             "state": "completed",
-            "stages": [{"stage": "release", "result": made}],
+            "stages": [StageReport(stage="release", result=made).model_dump(mode="json")],
         }
         store.write_bytes(f"runs/{started:%Y%m%dT%H%M%S}Z.json", json.dumps(record).encode())
     store.write_bytes("canaries/tables/layout.json", b"{}")

@@ -328,7 +328,8 @@ def test_run_records_stay_while_a_months_limit_counts_them_or_a_deployment_has_n
     runs = [(NOW - timedelta(hours=6 * number), draw.choice(["nightly"] * 20 + ["backfill"])) for number in range(400)]
     runs.append((NOW - timedelta(days=120), "refresh-bench"))
     for started, run in runs:
-        about = {"run": run, "started_at": started.isoformat(), "finished_at": None, "state": "completed", "stages": []}
+        at = started.isoformat()
+        about = {"run": run, "started_at": at, "finished_at": at, "state": "completed", "stages": []}
         store.write_bytes(f"runs/{started:%Y%m%dT%H%M%S}Z.json", json.dumps(about).encode())
     newest = sorted(started for started, _ in runs)[-RUNS_MIN:]
     last = {run: max(started for started, of in runs if of == run) for run in {run for _, run in runs}}
