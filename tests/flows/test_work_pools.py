@@ -64,6 +64,14 @@ def test_defaults_of_a_pool_fit_its_schema_and_every_placeholder_is_a_variable(k
     assert all(each["description"] for each in variables["properties"].values())
 
 
+@pytest.mark.parametrize("kind", ["docker", "kubernetes"])
+def test_runs_in_containers_have_the_log_of_the_worker(kind):
+    of_worker = dict(re.findall(r"export (PREFECT_LOGGING_\w+)=(\S+)", WORKER.read_text("utf-8")))
+    of_runs = template(kind)["variables"]["properties"]["env"]["default"]
+    assert of_worker and of_worker.items() <= of_runs.items()
+    assert "CURATE_LOG_FORMAT" in of_runs
+
+
 def wrong_keys(value: Any, kind: str, place: str) -> Iterator[str]:
     """Keys of a manifest that Kubernetes' own model does not have, by the types that its client was generated with."""
     if kind.startswith("list["):
@@ -140,18 +148,20 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
-        with (tmp_path / "worker.log").open("w") as log:
+        with (tmp_path / "worker.out").open("w") as printed, (tmp_path / "worker.log").open("w") as log:
             worker = subprocess.Popen(
                 [WORKER],
                 cwd=ROOT,
                 env=environment,
-                stdout=log,
+                stdout=printed,
                 stderr=log,
                 start_new_session=True,
             )
         try:
             deployment = wait_until(lambda: _deployment(server), worker)
-            run = server.post(f"/deployments/{deployment['id']}/create_flow_run", json={}).raise_for_status().json()
+            as_json = {"job_variables": {"env": {"CURATE_LOG_FORMAT": "json"}}}
+            there = f"/deployments/{deployment['id']}/create_flow_run"
+            run = server.post(there, json=as_json).raise_for_status().json()
 
             def ended() -> dict[str, Any] | None:
                 state = server.get(f"/flow_runs/{run['id']}").json()["state"]
@@ -160,6 +170,8 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             state = wait_until(ended, worker)
             health = f"http://127.0.0.1:{environment['PREFECT_WORKER_WEBSERVER_PORT']}/health"
             assert httpx.get(health).status_code == 200
+            lines = wait_until(lambda: (daemon.folder / f"{next(iter(daemon.created))}.log").read_text().splitlines())
+            wait_until(lambda: {*lines} <= {*(tmp_path / "worker.out").read_text().splitlines()}, worker)
         finally:
             os.killpg(worker.pid, signal.SIGTERM)
             worker.wait(60)
@@ -168,6 +180,7 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             server.delete("/work_pools/curation")
             server.delete(f"/block_documents/{kept}")
     assert state["name"] == "Bad input" and "no-logs" in state["message"], "the flow itself says what is wrong"
+    assert any("no-logs" in json.loads(line)["message"] for line in lines), "every line of a run is JSON"
     (container,) = daemon.created.values()
     assert f"CURATE_USER_KEY={USER_KEY}" in container["Env"], "the secret comes from a block of Prefect"
     assert USER_KEY not in json.dumps(deployment), "and stands in no deployment"

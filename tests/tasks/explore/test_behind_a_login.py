@@ -14,7 +14,7 @@ from schemas.upkeep import Audited
 from tasks.shown import item_key
 from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.records import audit_entries, make_audit_folder
-from tests.flows.test_deploy_folder import BIN, DEPLOY, UNITS, commands_of, needs, printed_until
+from tests.flows.test_deploy_folder import BIN, DEPLOY, UNITS, check_health, commands_of, needs, printed_until
 from tests.looked_store import EMAIL, looked_store
 from tests.places import ROOT
 from tests.small_store import small_store
@@ -55,8 +55,10 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
     explorer = subprocess.Popen(view.replace("8384", ports["8384"]).split(), stdout=subprocess.PIPE, text=True, **quiet)
     caddy = subprocess.Popen(proxy, stdout=subprocess.DEVNULL, **quiet)
     try:
+        assert check_health("explorer", "8384", free_port()) != 0, "nothing answers"
         link = re.search(r"http://[^/\s]+(/\?token=\S+)", printed_until(explorer, "token="))
         assert link
+        assert check_health("explorer", "8384", int(ports["8384"])) == 0
         with closing(httpx.Client(base_url=there, timeout=30, follow_redirects=True)) as visitor:
             first = wait_until(lambda: visitor.get(link[1]).status_code, caddy)
             assert first == 401, "nobody comes in without the login"
