@@ -1,4 +1,4 @@
-"""What stands for a person in the columns of a published dataset. Imports little: exports are searched by it."""
+"""Names that stand for a person in the columns of a published dataset. Imports little: exports are searched by it."""
 
 import hashlib
 
