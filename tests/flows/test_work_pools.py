@@ -1,6 +1,7 @@
 """Runs in containers and in jobs of a cluster: the job templates of `deploy/pools`, and a worker that uses one."""
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from jsonschema import Draft202012Validator
 from kubernetes_asyncio.client import models
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.workers import base
 from prefect_docker.worker import DockerWorkerJobConfiguration
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 
@@ -31,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 POOLS = ROOT / "deploy" / "pools"
 WORKER = ROOT / "deploy" / "worker.sh"
 BIN = Path(sys.executable).parent
+CONFIGURATIONS = {"docker": DockerWorkerJobConfiguration, "kubernetes": KubernetesWorkerJobConfiguration}
 
 
 def template(kind: str) -> dict[str, Any]:
@@ -40,13 +43,12 @@ def template(kind: str) -> dict[str, Any]:
 @pytest.fixture
 def job_of(scheduling_server: str) -> Callable[..., DockerWorkerJobConfiguration | KubernetesWorkerJobConfiguration]:
     """What a worker makes of a template for a run of the night."""
-    configurations = {"docker": DockerWorkerJobConfiguration, "kubernetes": KubernetesWorkerJobConfiguration}
 
     def made(kind: str, **values: Any) -> DockerWorkerJobConfiguration | KubernetesWorkerJobConfiguration:
         without_secrets = template(kind)
         without_secrets["variables"]["properties"]["env"].pop("default", None)
         with temporary_settings({PREFECT_API_URL: scheduling_server}):
-            job = asyncio.run(configurations[kind].from_template_and_values(without_secrets, values))
+            job = asyncio.run(CONFIGURATIONS[kind].from_template_and_values(without_secrets, values))
             job.prepare_for_flow_run(FlowRun(id=uuid.uuid4(), flow_id=uuid.uuid4(), name="nightly 2026-01-31"))
         return job
 
@@ -62,6 +64,14 @@ def test_defaults_of_a_pool_fit_its_schema_and_every_placeholder_is_a_variable(k
     placeholders = set(re.findall(r'"\{\{ (\w+) \}\}-?"', json.dumps(template(kind)["job_configuration"])))
     assert placeholders == set(variables["properties"])
     assert all(each["description"] for each in variables["properties"].values())
+
+
+@pytest.mark.parametrize("kind", ["docker", "kubernetes"])
+def test_a_worker_reads_every_key_of_its_template(kind):
+    of_kind = sys.modules[CONFIGURATIONS[kind].__module__]
+    code = inspect.getsource(of_kind) + inspect.getsource(base)
+    keys = template(kind)["job_configuration"]
+    assert [key for key in keys if not re.search(rf"(?:self|configuration)\.{key}\b", code)] == []
 
 
 @pytest.mark.parametrize("kind", ["docker", "kubernetes"])
