@@ -2,10 +2,11 @@
 
 In: the Dockerfile, and the files that .dockerignore lets through. Out: the packages that the image would hold, in a
 folder that is removed again, and a line of `deploy/image-checked.txt` for the target and for each that it is made from,
-which a test compares with what the lines are run on: whoever changes that runs this again, for the target `production`.
+which a test compares with what the lines are run on: whoever changes that runs this again.
 It needs root, debootstrap and a network, and takes minutes.
 
-The root is Debian's with its own Python 3.11, where the image's base has one of python.org. `COPY`, `USER`, `ENV` and
+The root is Debian's with its own Python 3.11.2, where the image's base has a later one of python.org. It is older than
+the pins of `production` take: the line of that target fails here, after those of `core`. `COPY`, `USER`, `ENV` and
 `WORKDIR` are done as Docker does; no layer is made.
 """
 
@@ -79,9 +80,7 @@ def fingerprint(target: str) -> str:
     Of the dependencies those that its lines install: the package's own, and the extras that a line names.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    commands = " ".join(text for name, text in instructions_of(stages_of(_dockerfile()), target) if name == "RUN")
-    extras = [extra for names in re.findall(r"\.\[([\w,]+)\]", commands) for extra in names.split(",")]
-    dependencies = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    dependencies = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras_of(target))]
     paths = [
         DOCKERFILE,
         *(ROOT / name for name in (".dockerignore", "constraints.txt", "Makefile", "deploy/worker.sh")),
@@ -90,13 +89,14 @@ def fingerprint(target: str) -> str:
     return hashlib.sha256(b"\0".join([*files, json.dumps(dependencies).encode()])).hexdigest()
 
 
+def extras_of(target: str) -> list[str]:
+    """Extras of the package that the `RUN` lines of a target name."""
+    commands = " ".join(text for name, text in instructions_of(stages_of(_dockerfile()), target) if name == "RUN")
+    return [extra for names in re.findall(r"\.\[([\w,]+)\]", commands) for extra in names.split(",")]
+
+
 def _dockerfile() -> str:
     return DOCKERFILE.read_text("utf-8")
-
-
-def targets_with_lines() -> list[str]:
-    """Targets with a `RUN` line of their own."""
-    return [stage.name for stage in stages_of(_dockerfile()).values() if "RUN" in dict(stage.instructions)]
 
 
 def checked() -> dict[str, str]:
