@@ -180,8 +180,10 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             state = wait_until(ended, worker)
             health = f"http://127.0.0.1:{environment['PREFECT_WORKER_WEBSERVER_PORT']}/health"
             assert httpx.get(health).status_code == 200
-            lines = wait_until(lambda: (daemon.folder / f"{next(iter(daemon.created))}.log").read_text().splitlines())
-            wait_until(lambda: {*lines} <= {*(tmp_path / "worker.out").read_text().splitlines()}, worker)
+            ((container, process),) = daemon.processes.items()
+            process.wait()
+            lines = (daemon.folder / f"{container}.log").read_text("utf-8").splitlines()
+            wait_until(lambda: {*lines} <= {*(tmp_path / "worker.out").read_text("utf-8").splitlines()}, worker)
         finally:
             os.killpg(worker.pid, signal.SIGTERM)
             worker.wait(60)
@@ -191,12 +193,12 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             server.delete(f"/block_documents/{kept}")
     assert state["name"] == "Bad input" and "no-logs" in state["message"], "the flow itself says what is wrong"
     assert any("no-logs" in json.loads(line)["message"] for line in lines), "every line of a run is JSON"
-    (container,) = daemon.created.values()
-    assert f"CURATE_USER_KEY={USER_KEY}" in container["Env"], "the secret comes from a block of Prefect"
+    (created,) = daemon.created.values()
+    assert f"CURATE_USER_KEY={USER_KEY}" in created["Env"], "the secret comes from a block of Prefect"
     assert USER_KEY not in json.dumps(deployment), "and stands in no deployment"
     assert str(ROOT) not in json.dumps(deployment), "which names no folder of the machine that deployed it"
-    assert (container["HostConfig"]["Memory"], container["HostConfig"]["NanoCpus"]) == (8 * 2**30, 2 * 10**9)
-    assert container["HostConfig"]["CapDrop"] == ["ALL"]
+    assert (created["HostConfig"]["Memory"], created["HostConfig"]["NanoCpus"]) == (8 * 2**30, 2 * 10**9)
+    assert created["HostConfig"]["CapDrop"] == ["ALL"]
 
 
 def _deployment(server: httpx.Client) -> dict[str, Any] | None:
