@@ -20,6 +20,7 @@ Malformed log lines and images are not errors: they become rows of `rejects`. Er
 line does, `--since DAY`; `spoken` gives them the words of each interface.
 """
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -217,9 +218,12 @@ OPTIONS = (
     "unmask", "until", "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
+_FLAGS = {"accept_drift", "accept_shrunk"}
+"""Settings that are true where their option stands."""
 _COMMANDS = re.compile(r"(`[^`]*`)")
-_OPTION = re.compile(rf"--({'|'.join(OPTIONS)})\b(?!-)( (?=['\"\d]|[A-Z]{{2,}}\b))?")
-_SET = re.compile(r"--set ([a-z_.]+)(=?)")
+_VALUE = r"'[^']*'|\"[^\"]*\"|"
+_OPTION = re.compile(rf"--({'|'.join(OPTIONS)})\b(?!-)(?: ({_VALUE}\d(?:[^\s;,:)]*\w)?|[A-Z]{{2,}}\b))?")
+_SET = re.compile(rf"--set ([a-z_]+(?:\.[\w.-]*\w)?)(?:=({_VALUE}[^\s;,)]*[\w…]))?")
 _PROVIDER = re.compile(r"--provider (\w+)=(\w+)")
 _on_the_command_line = False
 
@@ -238,8 +242,9 @@ def on_command_line() -> Iterator[None]:
 def spoken(text: str) -> str:
     """The text for where it will be read: the command line, a deployment's run in Prefect, or Python.
 
-    `--since 2024-06-01` becomes `field "since" 2024-06-01` in a run of a worker and `since=2024-06-01` in Python.
-    Commands in backticks stay.
+    `--since 2024-06-01` becomes `field "since" 2024-06-01` in a run of a worker and `since=2024-06-01` in Python,
+    `--set topics.engine=umap` becomes `field "topics" {"engine": "umap"}` and `topics={"engine": "umap"}`. Commands in
+    backticks stay.
     """
     if _on_the_command_line:
         return text
@@ -250,12 +255,30 @@ def spoken(text: str) -> str:
 
 def _renamed(text: str, of_form: bool) -> str:
     example = r'field "providers" {"\1": "\2"}' if of_form else r'providers={"\1": "\2"}'
-    text = _SET.sub(
-        lambda option: f'field "{option[1]}"{option[2] and " "}' if of_form else option[1] + option[2], text
+    text = _SET.sub(lambda option: _setting(option[1], option[2], of_form), _PROVIDER.sub(example, text))
+    return _OPTION.sub(
+        lambda option: _setting(OPTION_SETTINGS.get(option[1], option[1].replace("-", "_")), option[2], of_form), text
     )
-    return _OPTION.sub(lambda option: _setting(option, of_form), _PROVIDER.sub(example, text))
 
 
-def _setting(option: re.Match[str], of_form: bool) -> str:
-    name = OPTION_SETTINGS.get(option[1], option[1].replace("-", "_"))
-    return f'field "{name}"{option[2] or ""}' if of_form else f"{name}=" if option[2] else name
+def _setting(name: str, value: str | None, of_form: bool) -> str:
+    """A setting, with a value so that both can be pasted: a key of a section stands inside of its section."""
+    section, _, key = name.partition(".")
+    if name in _FLAGS:
+        value = "true" if of_form else "True"
+    if value is None:
+        return (f'"{key}" of field "{section}"' if key else f'field "{section}"') if of_form else name
+    if key:
+        value = f'{{"{key}": {_as_value(value, of_form)}}}'
+    return f'field "{section}" {value}' if of_form else f"{section}={value}"
+
+
+def _as_value(written: str, of_form: bool) -> str:
+    """A value of the command line as JSON, or as Python writes it."""
+    if words := _WORDS.get(written):
+        return words[0 if of_form else 1]
+    return written if _NUMBER.fullmatch(written) else json.dumps(written.strip("'\""), ensure_ascii=False)
+
+
+_WORDS = {"yes": ("true", "True"), "no": ("false", "False"), "none": ("null", "None")}
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")

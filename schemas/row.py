@@ -15,13 +15,24 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 class Row(BaseModel):
     """One row of a declared table: frozen, no unknown keys, every field documented."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The JSON schema with the fields' docstrings, which the form of a deployment shows."""
+        json_schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(json_schema).get("properties", {})
+        for name, description in field_descriptions(cls).items():
+            properties.get(cls.model_fields[name].alias or name, {}).setdefault("description", description)
+        return json_schema
 
 
 # Types with an Arrow type that Python's own types do not express.

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from flows.commands.tables import note, print_rows
 from flows.running import settings_file
-from flows.running.settings_file import field_of, keys_of
+from flows.running.settings_file import description_of, field_of, keys_of
 from schemas.errors import OPTION_SETTINGS, BadInput, known_values, problem_in_words
 from schemas.publication import Compat
 from schemas.row import Row
@@ -170,7 +170,7 @@ def option(key: str, row: type[Row] = Settings, on: bool = False) -> Any:
         if hasattr(constraint, end)
     }
     names = list(_KNOWN.get(key, ()))
-    text = " ".join((field.description or "").split())
+    text = description_of(key, row)
     return typer.Option(
         f"{name}/--no-{name[2:]}" if on else name,
         help=text + (f" Shipped: {', '.join(names)}." if names else "") + (" Repeatable." if _is_many(field) else ""),

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from schemas.errors import BadInput, CurateError, problem_in_words, why_unreadable
-from schemas.row import Row
+from schemas.row import Row, field_descriptions
 from schemas.settings import NAME_OR_PLACE, PLACE, Settings
 from tasks.runtime.memory import use_limits
 from tasks.runtime.parallel import use_device
@@ -166,10 +166,22 @@ def keys_of(row: type[Row] = Settings) -> list[str]:
 
 def field_of(key: str, row: type[Row] = Settings) -> FieldInfo:
     """The field of a key such as `seed` or `topics.engine`."""
+    inner, name = _place_of(key, row)
+    return inner.model_fields[name]
+
+
+def description_of(key: str, row: type[Row] = Settings) -> str:
+    """The docstring of a key's field in one line."""
+    inner, name = _place_of(key, row)
+    return " ".join(field_descriptions(inner).get(name, "").split())
+
+
+def _place_of(key: str, row: type[Row]) -> tuple[type[Row], str]:
+    """The row that has the field of a key, and the field's name."""
     section, _, name = key.rpartition(".")
     inner = section_of(row.model_fields[section]) if section else row
     assert inner is not None
-    return inner.model_fields[name]
+    return inner, name
 
 
 def section_of(field: FieldInfo) -> type[Row] | None:

@@ -26,13 +26,19 @@ from schemas.items.test_sets import TEST_SET_MARK
 from schemas.publication import PreferenceSelection, PreferenceStyle
 from tasks.export.card import write_preferences_card
 from tasks.export.preference_styles import STYLES, Preference, WrittenStyle, preference_dataset_info, texts_for_parts
-from tasks.export.sft import DATASET_INFO, IMAGES_FOLDER, TrainingExample, keep_images, known_category
+from tasks.export.sft import (
+    DATASET_INFO,
+    IMAGES_FOLDER,
+    TrainingExample,
+    groups_with_images,
+    keep_images,
+    known_category,
+)
 from tasks.leaderboard.style_control import measured_covariates, style_differences, styleable
 from tasks.providers.embedded.refusals import DecliningWords
 from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import read_manifest
 from tasks.release.gather import PUBLISHED_WINNERS
-from tasks.release.shards import shard_files
 from tasks.runtime.progress import progress
 from tasks.runtime.thinking import split_thinking
 from tasks.storage.parquet import read_parquet_groups
@@ -179,11 +185,7 @@ def _groups(release: Path, with_bytes: bool) -> Iterator[pl.DataFrame]:
         "question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "language", "anony",
         "conv_metadata", "categories", "taxonomy", "in_bench",
     ]  # fmt: skip
-    for shard in shard_files(release, "battle"):
-        schema = pq.ParquetFile(shard).schema
-        leaves = [schema.column(number).path for number in range(len(schema.names))]
-        paths = [leaf for leaf in leaves if leaf.startswith("images.") and leaf.endswith(".path")]
-        yield from read_parquet_groups(shard, [*columns, *(["images"] if with_bytes else paths)])
+    return groups_with_images(release, "battle", columns, with_bytes)
 
 
 def _vote_facts(

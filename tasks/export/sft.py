@@ -1,16 +1,22 @@
-"""Exports training data: conversations of the best models, in the style of a trainer, each image where it stood."""
+"""Exports training data: conversations of the best models, in the style of a trainer, each image where it stood.
+
+In: a release and an `SftSelection`. Out: `train` in the style of a trainer, images and a card. Of each row that may
+be taken id, model, topic and size are held, to draw and to put in order. Images are read once, a row group at a time.
+Examples are written in the drawn order, `ORDERED_BYTES` at a time; each slice reads the texts of the release.
+"""
 
 import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 from datasets import Features
 
@@ -26,9 +32,9 @@ from tasks.release.checks.footers import check_shards
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.fetched import read_manifest
 from tasks.release.gather import PUBLISHED_WINNERS
-from tasks.release.shards import feature_schema, shard_files
+from tasks.release.shards import PLAIN_ROW_BYTES, feature_schema, shard_files
 from tasks.runtime.progress import progress
-from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups, read_parquet_schema
+from tasks.storage.parquet import compact, read_parquet_groups, read_parquet_schema, table_writer
 from tasks.storage.queries.conversation_features import english_name
 from tasks.storage.tables import frame_of
 
@@ -37,6 +43,10 @@ _MARKS = re.compile(
     r"<(\|?(?:image|video|audio|bbox|ref-object|start-image|cot-process|image_pad|video_pad|vision_start|vision_end)\|?)>"
 )
 """Marks that LLaVA, LLaMA-Factory, ms-swift or a model's processor replace by something."""
+ORDERED_BYTES = 64 * 1024 * 1024
+"""Conversations, without their images, that are held to be put in order; a row group of a Parquet file."""
+ROWS_AT_ONCE = 512
+"""Rows of a slice that are made into examples at once."""
 
 
 def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingExample:
@@ -163,7 +173,10 @@ def top_models(release: Path, models: pl.Series, count: int) -> list[str]:
 
 
 def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
-    """conversation_id, model and topic of all rows of `chat` that may be taken, of any model. Keeps no texts."""
+    """conversation_id, model and topic of all rows of `chat` that may be taken, of any model. Keeps no texts.
+
+    `row` is the number of the row in `chat`, `bytes` its size without images.
+    """
     last_message, fit_groups = pl.col("conversation").list.last().struct, list[pl.DataFrame]()
     is_taken = (last_message.field("role") == "assistant") & (last_message.field("content").str.strip_chars() != "")
     if selection.category is not None:
@@ -175,9 +188,13 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     if not selection.all_answers:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
         is_taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
+    text_bytes = pl.col("conversation").list.eval(_WORDS.str.len_bytes()).list.sum()
+    row_bytes, first = (PLAIN_ROW_BYTES + text_bytes).alias("bytes"), 0
     for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
-            fit_groups.append(compact(group.filter(is_taken).select(*_COLUMNS, "language")))
+            fit_rows = group.with_row_index("row", first).filter(is_taken)
+            fit_groups.append(compact(fit_rows.select(*_COLUMNS, "language", "row", row_bytes)))
+            first += group.height
     if not fit_groups:
         raise BadInput(f"{str(release)!r} has no conversation: its chat has no rows, so there is nothing to train on")
     chat = pl.concat(fit_groups)
@@ -221,26 +238,33 @@ def _voted_bad(release: Path) -> pl.Series:
     return pl.concat([pl.DataFrame(schema={"talk": pl.UInt64}), *bad])["talk"]
 
 
-def select(release: Path, selection: SftSelection) -> list[str]:
-    """conversation_ids to export, in order: those that end with an answer, as the selection says."""
+def select(release: Path, selection: SftSelection) -> pl.DataFrame:
+    """Conversations to export, in order: those that end with an answer, as the selection says.
+
+    Returns `place` (0, 1, …), `row`, `bytes` and `model` of each; see `_fit`.
+    """
     fit = _fit(release, selection)
     rows = fit.filter(pl.col("model").is_in(top_models(release, fit["model"].unique(), selection.models)))
-    shuffled_rows = sorted(  # at random, but a conversation's place depends only on the seed and the conversation
-        rows.iter_rows(), key=lambda row: blake2b(f"{selection.seed} {row[0]}".encode(), digest_size=16).digest()
-    )
-    chosen_ids: list[str] = []
+    drawn = [  # at random, but a conversation's place depends only on the seed and the conversation
+        blake2b(f"{selection.seed} {conversation_id}".encode(), digest_size=16).digest()
+        for conversation_id in rows["conversation_id"]
+    ]
+    of_draw = rows.drop("conversation_id").with_columns(drawn=pl.Series(drawn, dtype=pl.Binary))
+    shuffled_rows = of_draw.sort("drawn", maintain_order=True)
+    chosen_places: list[int] = []
     of_model: Counter[str] = Counter()
     of_topic: Counter[str | None] = Counter()
-    for conversation_id, model, topic in shuffled_rows:
-        if len(chosen_ids) == selection.conversations:
+    for place, (model, topic) in enumerate(shuffled_rows.select("model", "topic").iter_rows()):
+        if len(chosen_places) == selection.conversations:
             break
         counts_and_limits = ((of_model[model], selection.per_model), (of_topic[topic], selection.per_topic))
         if any(most is not None and count >= most for count, most in counts_and_limits):
             continue
-        chosen_ids.append(conversation_id)
+        chosen_places.append(place)
         of_model[model] += 1
         of_topic[topic] += 1
-    return chosen_ids
+    chosen_rows = shuffled_rows.select("row", "bytes", "model")[pl.Series(chosen_places, dtype=pl.UInt32)]
+    return compact(chosen_rows).with_row_index("place")
 
 
 _SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
@@ -268,34 +292,34 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     check_shards(release, manifest)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
-    place_by_id = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
-    if not place_by_id:
+    chosen = select(release, selection)
+    if chosen.is_empty():
         hint = "; published test sets are left out (--set test_sets=yes takes them)" if _of_test_sets(release) else ""
         raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer{hint}")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     (staging / IMAGES_FOLDER).mkdir(parents=True)
-    examples_by_place: dict[int, TrainingExample] = {}
-    with progress("examples", len(place_by_id)) as advance:
-        for row in _rows(release, place_by_id):
-            examples_by_place[place_by_id[row["conversation_id"]]] = STYLE_EXAMPLES[style](
-                row, keep_images(row["images"], staging)
-            )
-            advance()
-    examples = [examples_by_place[place] for place in sorted(examples_by_place)]
+    _write_images(release, chosen, staging)
+    images = sum(1 for _ in (staging / IMAGES_FOLDER).iterdir())
     # TRL takes rows with a column of images for a model of images alone, and datasets reads one kind of content a file.
-    is_of_texts = style is SftStyle.MESSAGES and not any(example["images"] for example in examples)
-    if is_of_texts:
-        examples = [_without_images(example) for example in examples]
-    _write(examples, _TEXT_FEATURES if is_of_texts else STYLE_FEATURES[style], staging / f"train.{form}")
+    is_of_texts = style is SftStyle.MESSAGES and not images
+    features = _TEXT_FEATURES if is_of_texts else STYLE_FEATURES[style]
+
+    with progress("examples", chosen.height) as advance:
+
+        def example(row: Mapping[str, Any]) -> TrainingExample:
+            advance()
+            example_of_row = STYLE_EXAMPLES[style](row, image_paths(row["images"]))
+            return _without_images(example_of_row) if is_of_texts else example_of_row
+
+        _write(_slices(release, chosen), example, features, staging / f"train.{form}")
     if style is SftStyle.SHAREGPT:
         (staging / DATASET_INFO).write_text(json.dumps(dataset_info(form), indent=2) + "\n", encoding="utf-8")
-    images = sum(1 for _ in (staging / IMAGES_FOLDER).iterdir())
-    models = Counter(example["model"] for example in examples_by_place.values())
+    models = Counter(chosen["model"])
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images, is_of_texts)
     staging.rename(out)
     left_out = 0 if selection.test_sets else _of_test_sets(release)
-    return {"examples": len(examples_by_place), "images": images, "of_test_sets": left_out}
+    return {"examples": chosen.height, "images": images, "of_test_sets": left_out}
 
 
 def _of_test_sets(release: Path) -> int:
@@ -304,11 +328,45 @@ def _of_test_sets(release: Path) -> int:
     return sum(group.filter(_OF_TEST_SET).height for group in groups)
 
 
-def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
-    columns = ["conversation_id", "model", "language", "topic", "conversation", "images"]
-    for shard in shard_files(release, "chat"):
-        for group in read_parquet_groups(shard, columns):
-            yield from group.filter(pl.col("conversation_id").is_in(list(chosen))).iter_rows(named=True)
+def groups_with_images(release: Path, config: str, columns: Sequence[str], with_bytes: bool) -> Iterator[pl.DataFrame]:
+    """Row groups of a configuration, in order: these columns and `images`, without bytes with the paths alone."""
+    for shard in shard_files(release, config):
+        schema = pq.ParquetFile(shard).schema
+        leaves = [schema.column(number).path for number in range(len(schema.names))]
+        paths = [leaf for leaf in leaves if leaf.startswith("images.") and leaf.endswith(".path")]
+        yield from read_parquet_groups(shard, [*columns, *(["images"] if with_bytes else paths)])
+
+
+def _rows(release: Path, chosen: pl.DataFrame, columns: Sequence[str], with_bytes: bool) -> Iterator[pl.DataFrame]:
+    """Columns, `images` and `place` of chosen conversations, a row group of the release at a time."""
+    first = 0
+    for group in groups_with_images(release, "chat", columns, with_bytes):
+        in_group = chosen.filter(pl.col("row").is_between(first, first + group.height, closed="left"))
+        yield group[in_group["row"] - first].with_columns(in_group["place"])
+        first += group.height
+
+
+def _slices(release: Path, chosen: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Chosen conversations in order, with the paths of their images; each slice takes about `ORDERED_BYTES`."""
+    columns = ["conversation_id", "model", "language", "topic", "conversation"]
+    # A row is a chosen conversation with its slice: what all before it take says which one it is.
+    sliced = chosen.with_columns(slice=pl.col("bytes").cast(pl.UInt64).cum_sum() // ORDERED_BYTES)
+    for chosen_of_slice in sliced.partition_by("slice", maintain_order=True):
+        groups = _rows(release, chosen_of_slice, columns, with_bytes=False)
+        yield pl.concat(map(compact, groups)).sort("place")
+
+
+def _write_images(release: Path, chosen: pl.DataFrame, folder: Path) -> None:
+    with progress("conversations' images", chosen.height) as advance:
+        for rows in _rows(release, chosen, ["conversation_id"], with_bytes=True):
+            for row in rows.iter_rows(named=True):
+                keep_images(row["images"], folder)
+                advance()
+
+
+def image_paths(images: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The paths of images relative to the export."""
+    return [f"{IMAGES_FOLDER}/{image['path']}" for image in images]
 
 
 def keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
@@ -319,7 +377,7 @@ def keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
         target = folder / IMAGES_FOLDER / image["path"]
         if not target.exists():
             target.write_bytes(image["bytes"])
-    return [f"{IMAGES_FOLDER}/{image['path']}" for image in images]
+    return image_paths(images)
 
 
 def _without_images(example: TrainingExample) -> TrainingExample:
@@ -327,13 +385,35 @@ def _without_images(example: TrainingExample) -> TrainingExample:
     return other_columns | {"messages": as_text(example["messages"])}
 
 
-def _write(examples: list[TrainingExample], features: Features, target: Path) -> None:
+def _write(
+    slices: Iterable[pl.DataFrame],
+    example: Callable[[Mapping[str, Any]], TrainingExample],
+    features: Features,
+    target: Path,
+) -> None:
+    """Write the example of each row; a slice is a row group of a Parquet file."""
     if target.suffix == ".parquet":
-        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(features))))
+        schema = feature_schema(features)
+        with table_writer(target, schema) as file:
+            for rows in slices:
+                tables = [
+                    pa.Table.from_pylist([example(row) for row in part.iter_rows(named=True)], schema)
+                    for part in rows.iter_slices(ROWS_AT_ONCE)
+                ]
+                del rows  # before the next slice is read
+                file.write_table(pa.concat_tables(tables).combine_chunks())
+                del tables
         return
-    lines = (json.dumps(as_trainers_read(example), ensure_ascii=False) for example in examples)
     opening, between, closing = ("[\n", ",\n", "\n]\n") if target.suffix == ".json" else ("", "\n", "\n")
     with target.open("w", encoding="utf-8") as stream:
-        for number, line in enumerate(lines):
+        for number, line in enumerate(_lines(slices, example)):
             stream.write((between if number else opening) + line)
         stream.write(closing)
+
+
+def _lines(slices: Iterable[pl.DataFrame], example: Callable[[Mapping[str, Any]], TrainingExample]) -> Iterator[str]:
+    """The example of each row as JSON."""
+    for rows in slices:
+        for row in rows.iter_rows(named=True):
+            yield json.dumps(as_trainers_read(example(row)), ensure_ascii=False)
+        del rows  # before the next slice is read

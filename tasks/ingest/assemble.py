@@ -137,6 +137,7 @@ def assembled(seen: pl.DataFrame) -> Assembled:
     is_reaction = pl.col("turn").is_not_null() & (pl.col("record_type") == RecordType.CHAT)
     is_short = is_reaction & (pl.col("num_messages") < pl.col("num_messages").max())
     final_state = pl.col("model", "part", "row", "num_messages", "name_problems", "unread_parts")
+    # a row is one conversation: its last state, beside what any of its sightings says
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
         final_state.sort_by(is_short, descending=True, maintain_order=True).last(),
         pl.col("user_id", "anonymous", "consent").drop_nulls().last(),
@@ -151,16 +152,19 @@ def assembled(seen: pl.DataFrame) -> Assembled:
         pl.col("feedback").list.unique(maintain_order=True),
         pl.col("unread_parts").list.eval(pl.element().struct.field("kind")),
     )
-    answers = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
-    of_chats = pl.col("part", "row").sort_by("is_vote", descending=True, maintain_order=True).last()
-    served_answers = answers.agg(of_chats).with_columns(turn=pl.col("num_messages") - 1)
+    # a row is one answer of which a sighting says how it came; where a vote does too, the line of the chat is taken
+    by_answer = seen.filter("served").group_by("conversation_id", "num_messages", maintain_order=True)
+    preferred_place = pl.col("part", "row").sort_by("is_vote", descending=True, maintain_order=True).last()
+    served_answers = by_answer.agg(preferred_place).with_columns(turn=pl.col("num_messages") - 1)
+    # a row is one conversation with the list of its answers
     served_answers = served_answers.group_by("conversation_id", maintain_order=True).agg(
         served=pl.struct("part", "row", "turn")
     )
     conversations = conversations.join(served_answers, on="conversation_id", how="left", maintain_order="left")
     num_turns = conversations.select("conversation_id", turns=(pl.col("num_messages") + 1) // 2)
-    of_lines = seen.join(num_turns, on="conversation_id", maintain_order="left").select(*_OF_VOTES, "is_vote")
-    votes, opinions = of_lines.filter("is_vote"), of_lines.filter(pl.col("turn").is_not_null())
+    # a row is one sighting with the number of turns that its conversation has in the end
+    lines_with_turns = seen.join(num_turns, on="conversation_id", maintain_order="left").select(*_OF_VOTES, "is_vote")
+    votes, opinions = lines_with_turns.filter("is_vote"), lines_with_turns.filter(pl.col("turn").is_not_null())
     return Assembled(conversations, votes.drop("is_vote"), opinions.drop("is_vote"))
 
 
@@ -174,10 +178,15 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     """
     opening, size = ["conv_id", "opening_id"], pl.col("num_messages")
     seen = seen.with_columns(image=pl.col("images").list.first())
-    sized = pl.when(pl.col("image").is_not_null()).then(size)
-    is_regrown = pl.coalesce(sized.forward_fill().over(opening) >= size, sized.backward_fill().over(opening) <= size)
+    size_with_image = pl.when(pl.col("image").is_not_null()).then(size)
+    # whether a line is no longer than the last one with an image before it, or where there is none, no shorter than the
+    # next one with an image
+    is_regrown = pl.coalesce(
+        size_with_image.forward_fill().over(opening) >= size, size_with_image.backward_fill().over(opening) <= size
+    )
     is_alone = pl.col("image").is_null() & (pl.col("record_type") == RecordType.CHAT) & is_regrown
     seen = seen.with_columns(image=pl.when(is_alone).then(pl.lit("")).otherwise("image"))
+    # the image of a line: its own, else that of the last line before it that has one, else of the next after it
     neighbour_images = (pl.col("image").forward_fill().over(opening), pl.col("image").backward_fill().over(opening))
     opening_key = pl.concat_str("opening_id", pl.coalesce(*neighbour_images, pl.lit("")))
     seen = seen.with_columns(opening=opening_key)
@@ -190,8 +199,8 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
 
 def _write_conversations(store: Store, parts: Sequence[str], frames: Iterator[pl.DataFrame], workers: int) -> None:
     """Write the table of assembled conversations, a part for each frame; `parts` are those of `sightings`."""
-    of_names = by_logged_name(store.read("image_files").unique("name", keep="last"))
-    last_sightings = (with_images(rows, of_names) for rows in frames)
+    images_by_name = by_logged_name(store.read("image_files").unique("name", keep="last"))
+    last_sightings = (with_images(rows, images_by_name) for rows in frames)
     write = partial(_write_part, store.root, parts)
     store.list_parts("conversations", list(map_ordered(write, last_sightings, workers)))
 
@@ -229,6 +238,7 @@ def _write_reactions(store: Store, parts: Sequence[str], opinions: pl.DataFrame,
 def _with_column(store: Store, parts: Sequence[str], rows: pl.DataFrame, column: str) -> pl.DataFrame:
     """Rows with a column of the sightings whose numbers of part and row they have."""
     frames = [rows.clear().with_row_index("number").with_columns(store.empty("sightings", [column])[column])]
+    # a part is read once for all rows of it, which get their numbers back afterwards
     for (part,), rows_of_part in rows.with_row_index("number").partition_by("part", as_dict=True).items():
         values = store.read_part("sightings", parts[int(str(part))], [column])[column]
         frames.append(rows_of_part.with_columns(values.gather(rows_of_part["row"])))
@@ -244,11 +254,12 @@ def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation] | type[R
 def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
     """The messages of each row's sighting; a message is null where the log held null."""
     text_frames = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
+    # a part is read once for all rows of it
     for (part,), rows in last.select("part", "row").partition_by("part", as_dict=True).items():
-        # a row without texts takes them from the next row of its source and conv_id
         sightings = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"]).with_row_index(
             "row"
         )
+        # of one sighting the row with its texts: one without takes them from the next of its source and conv_id
         holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
         text_frames.append(
             rows.with_columns(texts=sightings["texts"].gather(sightings.select(holder).to_series().gather(rows["row"])))
@@ -259,10 +270,12 @@ def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
 
 def _with_served(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.DataFrame:
     """`served` with what the log says of each answer, in place of the sightings that have it."""
+    # a row is one answer that the final state still has
     served_rows = last.select("conversation_id", "num_messages", "served").explode("served").drop_nulls("served")
     served_rows = served_rows.unnest("served").filter(pl.col("turn") < pl.col("num_messages"))
     if served_rows.is_empty():
         return last.with_columns(served=None)
+    # a row is the same answer with what the log says of it
     answers = _with_column(store, parts, served_rows, "served").unnest("served").sort("conversation_id", "turn")
     ids = [None if text is None else text_id(text) for text in answers["thinking"]]
     answers = answers.with_columns(thinking_id=pl.Series(ids, dtype=pl.String))
@@ -292,6 +305,7 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
     )
     rows = rows.join(by_conversation, on="conversation_id", how="left", maintain_order="left")
     rows = rows.with_columns(prompt_id=pl.Series(map(id_of, rows["prompt"]), dtype=pl.String))
+    # an id is that of one prompt: of its text and its images, in order
     documents = [
         combined_id("document", [prompt_id, *ids])
         for prompt_id, ids in rows.select("prompt_id", "image_ids").iter_rows()
@@ -315,6 +329,7 @@ def _shown(rows: pl.DataFrame) -> pl.DataFrame:
 
 def by_logged_name(image_files: pl.DataFrame) -> pl.DataFrame:
     """`images` (a logged name), image_id and problem: of the files of a name, the `.png`, else the first."""
+    # A row is one logged name, which is that of a file without its ending.
     return (
         image_files.select(
             "name", "image_id", "problem",
@@ -331,29 +346,38 @@ def with_images(last: pl.DataFrame, of_names: pl.DataFrame) -> pl.DataFrame:
 
     `image` in `image_places` becomes an index in `image_ids`; places of images that cannot be used are left out.
     """
+    # a row is one logged image of a conversation, in order; below, with its id where the file could be read
     names = last.select("conversation_id", "images").explode("images").drop_nulls("images")
-    read = names.join(of_names, on="images", how="left", maintain_order="left")
+    named_images = names.join(of_names, on="images", how="left", maintain_order="left")
+    # A row is one conversation with its distinct images, and its problems with others.
     images_by_conversation = (
-        read.with_columns(
+        named_images.with_columns(
             problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing"))
         )
         .group_by("conversation_id", maintain_order=True)
         .agg(pl.col("image_id", "problem").drop_nulls().unique(maintain_order=True))
     )
     empty = pl.lit([], dtype=pl.List(pl.String))
-    last = last.drop("image_places").join(_placed(last, read), on="conversation_id", how="left", maintain_order="left")
+    last = last.drop("image_places").join(
+        _placed(last, named_images), on="conversation_id", how="left", maintain_order="left"
+    )
     return last.join(images_by_conversation, on="conversation_id", how="left", maintain_order="left").with_columns(
         image_ids=pl.col("image_id").fill_null(empty),
         image_problems=pl.concat_list("name_problems", pl.col("problem").fill_null(empty)),
     )
 
 
-def _placed(last: pl.DataFrame, read: pl.DataFrame) -> pl.DataFrame:
-    """conversation_id and `image_places` with indexes in `image_ids`; `read` has the image_id of each logged name."""
+def _placed(last: pl.DataFrame, named_images: pl.DataFrame) -> pl.DataFrame:
+    """conversation_id and `image_places` with indexes in `image_ids`.
+
+    `named_images` has the image_id of each logged name of a conversation.
+    """
     key = "conversation_id"
-    names = read.with_columns(image=pl.int_range(pl.len()).over(key).cast(pl.Int32))
+    # a row is one logged image with its number in the conversation; in `ids` each image is once, with its place there
+    names = named_images.with_columns(image=pl.int_range(pl.len()).over(key).cast(pl.Int32))
     ids = names.drop_nulls("image_id").unique([key, "image_id"], keep="first", maintain_order=True)
     ids = ids.select(key, "image_id", at=pl.int_range(pl.len()).over(key).cast(pl.Int32))
+    # a row leads from the number of a logged image to its place in `image_ids`
     index = names.select(key, "image", "image_id").join(ids, on=[key, "image_id"])
     # A row is one place of an image, with the number of its logged name in the conversation.
     places = last.select(key, "image_places").explode("image_places").drop_nulls("image_places").unnest("image_places")

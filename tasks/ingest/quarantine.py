@@ -119,12 +119,14 @@ def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
     In a line that cannot be parsed, every such name is taken as a conversation id too.
     """
     plain = _unescaped(raw)
+    # a name is 32 hex digits as they are spelled; those in any case may begin elsewhere than those in small letters
     spelled = {name.decode() for name in (*_NAME.findall(plain), *_NAME_IN_ANY_CASE.findall(plain))}
     names = {name.lower() for name in spelled}
     try:
         fields = _everything(_parsed(raw))
     except (ValueError, RecursionError):
         return spelled | {name.decode() for name in _CONV_ID.findall(plain)}, names
+    # an id is a value of a key conv_id; all other runs of 32 digits may be names of images
     conv_ids = {value for key, value, _ in fields if key == "conv_id" and isinstance(value, str)}
     return conv_ids, names - conv_ids
 
@@ -149,6 +151,7 @@ def _everything(value: Any) -> Iterator[tuple[str, Any, bool]]:
         key, value, is_written = waiting.pop()
         yield key, value, is_written
         if not (is_written and isinstance(value, str)):
+            # what is inside a field; people and models wrote it if its key says so, or by what is around it
             waiting += [(name, inner, _are_texts(name, is_written)) for name, inner in _items(value)]
 
 
@@ -284,15 +287,16 @@ def hold(
     """
     earlier_ids = earlier_ids.filter(cause=cause.value)
     keys = {kind: set(earlier_ids.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
-    added = (keys["conversation"].union(conversations), keys["image"].union(images))
-    quarantine_rows = quarantined(store, new, *added, cause)
+    # conv_ids and image names: those of earlier runs and the new ones
+    held_keys = (keys["conversation"].union(conversations), keys["image"].union(images))
+    quarantine_rows = quarantined(store, new, *held_keys, cause)
     rejects = [frame_of(Reject, [])]
     if quarantine_rows.height != earlier_ids.height:  # otherwise earlier runs have removed their lines
-        quarantine_rows = quarantined(store, earlier + new, *added, cause)
-        earlier, withdrawn = withdraw(store, earlier, quarantine_rows, *_REASONS[cause])
-        rejects.append(withdrawn)
-    new, withdrawn = withdraw(store, new, quarantine_rows, *_REASONS[cause])
-    return earlier, new, quarantine_rows, pl.concat([*rejects, withdrawn])
+        quarantine_rows = quarantined(store, earlier + new, *held_keys, cause)
+        earlier, line_rejects = withdraw(store, earlier, quarantine_rows, *_REASONS[cause])
+        rejects.append(line_rejects)
+    new, line_rejects = withdraw(store, new, quarantine_rows, *_REASONS[cause])
+    return earlier, new, quarantine_rows, pl.concat([*rejects, line_rejects])
 
 
 def quarantined(
@@ -309,13 +313,16 @@ def quarantined(
     held_conv_ids, image_names = set(conversations), set(images)
     grown = bool(held_conv_ids or image_names)
     while grown:
+        # each round adds the conversations of the lines that the last one touched, until a round adds none
         touched_conv_ids: set[str] = set()
         for part in parts:
             rows = store.read_part("sightings", part, _KEYS)
+            # a row is one line with a sighting that is held; all sightings of these lines are touched
             lines = rows.filter(touches(held_conv_ids, image_names)).select("source", "line").unique()
             touched_conv_ids.update(rows.join(lines, on=["source", "line"], how="semi")["conv_id"])
         grown = not touched_conv_ids <= held_conv_ids
         held_conv_ids |= touched_conv_ids
+    # a key is one conversation or one image, in order
     keys = [("conversation", key) for key in sorted(held_conv_ids)] + [("image", key) for key in sorted(image_names)]
     return frame_of(Quarantined, [Quarantined(kind=kind, key=key, cause=cause) for kind, key in keys])
 
@@ -334,15 +341,17 @@ def withdraw(
     if held_ids.is_empty():
         return list(parts), frame_of(Reject, [])  # unread
     keys = {kind: set(held_ids.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
-    unwanted = touches(keys["conversation"], keys["image"])
-    withdrawn: set[tuple[str, int]] = set()
+    is_held = touches(keys["conversation"], keys["image"])
+    withdrawn_lines: set[tuple[str, int]] = set()
     for part in parts:
         # A row is one line: all its sightings go, also those of a side that is not quarantined itself.
-        withdrawn.update(
-            store.read_part("sightings", part, _KEYS).filter(unwanted).select("source", "line").iter_rows()
+        withdrawn_lines.update(
+            store.read_part("sightings", part, _KEYS).filter(is_held).select("source", "line").iter_rows()
         )
-    rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
-    kept_parts = rows_without(store, "sightings", parts, unwanted) if withdrawn else list(parts)
+    rejects = [
+        Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn_lines)
+    ]
+    kept_parts = rows_without(store, "sightings", parts, is_held) if withdrawn_lines else list(parts)
     return kept_parts, frame_of(Reject, rejects)
 
 
@@ -381,5 +390,6 @@ def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) ->
         images = tombstones.holds(TakenDownKind.IMAGE, rows["images"].explode().unique())
         users = tombstones.holds(TakenDownKind.USER, rows["user_id"].unique())
         is_of_user = pl.col("user_id").is_in(sorted(users)).fill_null(False)
+        # an id is a conversation of which a sighting, an image or the user was taken down
         conv_ids |= set(rows.filter(touches(conversations, images) | is_of_user)["conv_id"])
     return conv_ids

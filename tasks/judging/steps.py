@@ -34,6 +34,7 @@ from tasks.leaderboard.rating_tables import method_of
 from tasks.providers import Providers
 from tasks.providers.ask_items import Work
 from tasks.providers.asked_models import judge_of, to_ask
+from tasks.providers.capabilities import TextEmbedder
 from tasks.runtime.steps import step
 from tasks.runtime.untrusted import one_line
 from tasks.storage.parquet import read_parquet_groups
@@ -66,9 +67,7 @@ def collect_verdicts(settings: Settings, versions: Versions, keyed: KeyedItemsOf
     if model := judge_of(chosen):
         judge = model_judge(model, judge_protocol)
     else:
-        judge = consensus_judge(
-            answers, judge_protocol, Providers()["text_embedding"], texts_of_images(store, versions)
-        )
+        judge = consensus_judge(answers, judge_protocol, _stand_in_embedder(), texts_of_images(store, versions))
     return _judge(
         store, settings, list(pairs_with_baseline(bench, answers, judge_protocol, baseline)), judge_protocol, judge
     )
@@ -85,7 +84,7 @@ def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.
     if model := judge_of(settings.evaluate):
         judge = model_judge(model, judge_protocol)
     else:
-        judge = consensus_voter(Providers()["text_embedding"], texts_of_images(store, versions))
+        judge = consensus_voter(_stand_in_embedder(), texts_of_images(store, versions))
     return _judge(store, settings, pairs_of_battles(store, shown(drawn)), judge_protocol, judge)
 
 
@@ -113,18 +112,24 @@ def judge_in_use(settings: Settings) -> str:
     """Version of the judge of written items that the settings choose, as in `verdicts`."""
     judge_protocol, model = protocol_of(settings.evaluate), judge_of(settings.evaluate)
     return (
-        judge_version(model, judge_protocol)
-        if model
-        else nearness_judge(judge_protocol, Providers()["text_embedding"]).version
+        judge_version(model, judge_protocol) if model else nearness_judge(judge_protocol, _stand_in_embedder()).version
     )
+
+
+def _stand_in_embedder() -> TextEmbedder:
+    """The embedded model of texts, whichever the settings choose, for judges that ask no model.
+
+    So a stand-in runs on every install, and its verdicts and version depend on no provider that is chosen. Text metrics
+    (`_metrics`) are measured with the chosen one instead, as `curate judge metrics` does.
+    """
+    embedder: TextEmbedder = Providers()["text_embedding"]
+    return embedder
 
 
 def _judge_items(store: Store, settings: Settings, items: Items, pairs: Sequence[AnswerPair]) -> StageReport:
     """Verdicts on written items, of a judge that reads captions."""
     judge_protocol, model = protocol_of(settings.evaluate), judge_of(settings.evaluate)
-    judge = (
-        model_judge(model, judge_protocol) if model else nearness_judge(judge_protocol, Providers()["text_embedding"])
-    )
+    judge = model_judge(model, judge_protocol) if model else nearness_judge(judge_protocol, _stand_in_embedder())
     report = _judge(store, settings, pairs, judge_protocol, judge)
     counts = report.counts | {f"items_{why}": count for why, count in items.left_out.items()}
     if not_given := sum(not item.image_ids for item in items.judged.values()):

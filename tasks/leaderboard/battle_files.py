@@ -53,10 +53,10 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     unknown), the four of WildVision's taxonomy, tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and as
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
-    to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
-    them. Rows without a model or a winner are left out, and counted on stderr. With `prompts`, what prompts and reasons
-    say for the search of suspects (`wording`), and `conversation_features.MARKS`; their texts are not kept. Raises
-    BadInput for a file that is not such a table.
+    to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a bool column
+    `named` tells them from others. Rows without a model or a winner are left out, and counted on stderr. With
+    `prompts`, what prompts and reasons say for the search of suspects (`wording`), and `conversation_features.MARKS`;
+    their texts are not kept. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _wanted_columns(prompts))
     return _battles_of(raw, str(path), lambda: read_table(path, set()).columns, named, prompts)
@@ -73,7 +73,7 @@ def _wanted_columns(prompts: bool) -> set[str]:
 
 
 def _battles_of(
-    raw: pl.DataFrame, place: str, columns_of_table: Callable[[], Sequence[str]], named: bool, prompts: bool
+    raw: pl.DataFrame, place: str, columns_of_table: Callable[[], Sequence[str]], with_named: bool, prompts: bool
 ) -> pl.DataFrame:
     """The battles in the wanted columns of a table. `columns_of_table`: the names of all its columns, for an error."""
     if "winner" not in raw.columns and set(COLUMN_NAMES["one_hot"]) <= set(raw.columns):
@@ -106,13 +106,12 @@ def _battles_of(
     ]
     series += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
     battles = pl.DataFrame([*series, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
-    are_named = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
-    kept = (
-        battles if are_named is None else battles.with_columns(named=are_named) if named else battles.filter(~are_named)
-    )
-    voted = kept.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
-    if unvoted := kept.height - voted.height:
-        problem = f"{place!r}: {unvoted:,} of {kept.height:,} battles lack a model name or a winner"
+    if "anony" in columns:
+        names_shown = ~_flag(columns["anony"]).fill_null(True)
+        battles = battles.with_columns(named=names_shown) if with_named else battles.filter(~names_shown)
+    voted = battles.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
+    if unvoted := battles.height - voted.height:
+        problem = f"{place!r}: {unvoted:,} of {battles.height:,} battles lack a model name or a winner"
         if voted.is_empty():
             raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
         tell(f"{problem}; they are left out")
@@ -177,6 +176,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
+    # ends of an interval that are printed as differences from the rating become ratings, too
     numbers = [cells + numbers[0] if cells.name in _OFFSETS else cells for cells in numbers]
     null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
     if numbers[0].is_null().any() or any(
@@ -194,6 +194,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
 
 def _chosen(raw: pl.DataFrame, names: Mapping[str, list[str]]) -> dict[str, pl.Series]:
     """Our column -> the table's column with the first matching name."""
+    # our column -> name of the table's column; None where the table has none of the names
     sources = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
     return {name: raw[source] for name, source in sources.items() if source is not None}
 

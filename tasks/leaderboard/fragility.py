@@ -43,12 +43,16 @@ class _Board(NamedTuple):
     cast: Votes
     """One row a battle."""
     ballots: Ballots
+    """Votes in the units that are changed."""
     at: Vector
+    """float64 (models,): log-strengths."""
     known: Structure
+    """Groups of models whose ratings can be compared; see `finite`."""
     in_style: bool
     """Whether it is the board under style control."""
 
     def finite(self) -> Mask:
+        """Whether a model, bool (models,), has a finite rating on the scale of most models."""
         return np.asarray(self.known.core & (self.known.group == 0))
 
     def order(self) -> list[int]:
@@ -78,22 +82,23 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> f
 
     `battles`: those of the board, with ids. Infinite where a rating is not finite.
     """
-    named = battles[_IDS].is_in(row.needed_ids)
+    is_changed = battles[_IDS].is_in(row.needed_ids)
     winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
     # A row is one vote of the board after the change: without the named votes, or with these turned round.
     changed_battles = (
-        battles.filter(~named)
+        battles.filter(~is_changed)
         if row.change == "removed"
         else battles.with_columns(
-            pl.when(named).then(winner).otherwise("winner").alias("winner"),
+            pl.when(is_changed).then(winner).otherwise("winner").alias("winner"),
             *(
-                [pl.when(named).then(1 - pl.col("score")).otherwise("score").alias("score")]
+                [pl.when(is_changed).then(1 - pl.col("score")).otherwise("score").alias("score")]
                 if "score" in battles.columns
                 else []
             ),
         )
     )
     board = _board(changed_battles, method, in_style=row.slice == STYLE_CONTROL)
+    # model -> log-strength, of those with a finite one
     finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
     return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
 
@@ -127,7 +132,9 @@ def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
         return
     for turned in (False, True):
         ballots = replace(board.ballots, turned=turned)
+        # a contest is the leader and one rival; those that seem to need the fewest changes are first
         contests = sorted(((leader, n) for n in order[1:]), key=lambda pair: _estimate(board, ballots, pair))
+        # the changes that were found for a contest, None where none were, beside it
         proofs = [(_proved(board, ballots, pair), pair) for pair in contests[:_RIVALS]]
         changed, contest = min(proofs, key=lambda proof: np.inf if proof[0] is None else proof[0].sum())
         yield _values(board, FIRST_PLACE, 1, ballots, contest, changed)
@@ -174,6 +181,7 @@ def _taken(gains: Vector, most: Vector, lead: float) -> tuple[Numbers, float]:
     # units that take something off the lead, those that take most first
     rounded = np.round(gains / max(gains.max(initial=0), 1e-300), _DIGITS)
     order = np.argsort(-rounded, kind="stable")[: np.count_nonzero(rounded > 0)]
+    # the lead that is off after the first unit, the first two, and so on, each changed as often as it can be
     total = np.cumsum(gains[order] * most[order])
     last = int(np.searchsorted(total, lead))
     if last == len(order):
@@ -185,6 +193,7 @@ def _taken(gains: Vector, most: Vector, lead: float) -> tuple[Numbers, float]:
 def _changes(order: Numbers, most: Vector, count: float) -> Vector:
     """(units,): the first `count` changes in an order of units."""
     changed = np.zeros(len(most))
+    # changes that the units before one take; it gets what is left of `count`
     before = np.cumsum(most[order]) - most[order]
     changed[order] = np.clip(count - before, 0, most[order])
     return changed

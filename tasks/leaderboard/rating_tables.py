@@ -155,6 +155,7 @@ class RatingTables:
     @property
     def votes_in_full(self) -> int:
         """Number of battles that no rule leaves out or makes lighter."""
+        # weights of all battles of the table, and of those that are rated, 1 where it has none
         table_weights, rated = (
             rows.get_column("weight", default=_ONE.new_from_index(0, rows.height))
             for rows in (self.battles, self.rated)
@@ -187,6 +188,7 @@ class RatingTables:
         """
         rows, coefficients = style_board(self.measured, self.method, self._level)
         left_out = partly_known(self.rated, self.measured)
+        # a row is a covariate that is known of too few battles, by a fit of its own
         coefficients += [self._coefficient_apart(name, complete) for name, complete in left_out.items()]
         flags = [LEFT_OUT] if left_out else [KNOWN_ONLY] if self._lacks_names else []
         return (
@@ -202,6 +204,7 @@ class RatingTables:
     def _coefficient_apart(self, name: str, complete: pl.DataFrame) -> StyleCoefficient:
         """The coefficient of a covariate that the board leaves out, from the `complete` battles, which have it."""
         if complete.height >= FEW_VOTES:
+            # the fit has all covariates; only this one is wanted
             (row,) = [row for row in style_board(complete, self.method)[1] if row.covariate == name]
             return row.model_copy(update={"flags": [*row.flags, NOT_ON_BOARD]})
         return StyleCoefficient(
@@ -219,18 +222,19 @@ class RatingTables:
     @cached_property
     def changes(self) -> list[RankChange]:
         """Ranks with and without style control, from the same battles."""
-        same = self.measured.height == self.rated.height
+        all_measured = self.measured.height == self.rated.height
         cast = votes(self.measured, self.method.cluster)
         return rank_changes(
-            self.overall if same else rate_slice(cast, OVERALL, self.method, self._level), self.styled[0]
+            self.overall if all_measured else rate_slice(cast, OVERALL, self.method, self._level), self.styled[0]
         )
 
     @cached_property
     def _styles(self) -> dict[str, dict[str, Sequence[Row]]]:
         """Chosen slice -> table of `_STYLED` -> its rows; a slice is fitted once for both, and not kept."""
         parts = {name: mask for name, mask in self._chosen(self.valid).items() if name != OVERALL}
-        fitted = ((name, self._part(name, mask)) for name, mask in parts.items())
-        return {name: {table: RATING_TABLES[table](part) for table in _STYLED} for name, part in fitted}
+        # a pair is a slice and its tables; one at a time, so that no two fits are in memory
+        tables_of_slices = ((name, self._part(name, mask)) for name, mask in parts.items())
+        return {name: {table: RATING_TABLES[table](part) for table in _STYLED} for name, part in tables_of_slices}
 
     @cached_property
     def records(self) -> list[PairRecord]:
@@ -248,13 +252,15 @@ class RatingTables:
     def fragility(self) -> list[Fragility]:
         """How few votes change the boards of the chosen slices; with overall, also the one under style control."""
         chosen = self._chosen(self.rated)
-        plain = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
-        return [*plain, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else plain
+        # a row is one contest on the board of one slice
+        slice_rows = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
+        return [*slice_rows, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else slice_rows
 
     @property
     def plan(self) -> list[PlannedVotes]:
         """Votes that the chosen slices still need; by default overall, and in sum each language and category."""
         default_masks, chosen = default_slices(self.rated, self._unknown), self._chosen(self.rated)
+        # a row is one pair of neighbours on the board of a slice, with the votes that would tell them apart
         rows = [row for name, mask in chosen.items() for row in separations(self.rated.filter(mask), name)]
         return [*rows, *boards_wanted(self.rated, chosen if self.slices else default_masks, in_all=not self.slices)]
 
@@ -286,6 +292,7 @@ class RatingTables:
             "days_limited": beyond_day(self.battles, rules.day_votes_max).any(),
             "suspects_excluded": rules.exclude_suspects and bool(self.suspects),
         }
+        # a name is a flag that holds, for every board
         return [name for name, holds in flags.items() if holds]
 
     def _rows(self, table: str) -> Sequence[Row]:
@@ -308,8 +315,8 @@ class RatingTables:
     def _part(self, name: str, mask: Mask) -> Self:
         """The tables of one slice, its board on the scale of the overall board."""
         board = [row for row in self.ratings if row.slice == name]
-        alone = replace(self, battles=self.valid.filter(pl.Series(mask)), slices=(), board=board)
-        return replace(alone, exclude_outliers=False, rules=VoteRules())  # the weights say so already
+        slice_tables = replace(self, battles=self.valid.filter(pl.Series(mask)), slices=(), board=board)
+        return replace(slice_tables, exclude_outliers=False, rules=VoteRules())  # the weights say so already
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
@@ -317,6 +324,7 @@ class RatingTables:
         masks = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
         if WITHOUT_SUSPECTS in self.slices or (every and self.suspects):
             masks[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
+        # a name is a chosen slice that no battle is in; overall may be without
         unknown = [name for name in self.slices if name not in (*masks, ALL_SLICES, OVERALL)]
         if unknown:
             raise BadInput(f"no battles in slice {known_values(unknown[0], masks)}")
@@ -337,28 +345,30 @@ class RatingTables:
 
 
 RATING_TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
-    "ratings": lambda of: of.ratings,
-    "style_control": lambda of: of.styled[0],
-    "style_coefficients": lambda of: of.styled[1],
-    "rank_changes": lambda of: of.changes,
-    "pair_records": lambda of: of.records,
-    PAIR_CARDS: lambda of: pair_cards(of.valid, of.records),
-    "win_rates": lambda of: win_rates(of.records, of.reference),
-    "vote_shares": lambda of: of.shares,
-    VOTE_STATISTICS: lambda of: vote_statistics(of.valid),
-    "length_differences": lambda of: length_differences(of.valid),
-    "elo_ratings": lambda of: [
-        row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
+    "ratings": lambda tables: tables.ratings,
+    "style_control": lambda tables: tables.styled[0],
+    "style_coefficients": lambda tables: tables.styled[1],
+    "rank_changes": lambda tables: tables.changes,
+    "pair_records": lambda tables: tables.records,
+    PAIR_CARDS: lambda tables: pair_cards(tables.valid, tables.records),
+    "win_rates": lambda tables: win_rates(tables.records, tables.reference),
+    "vote_shares": lambda tables: tables.shares,
+    VOTE_STATISTICS: lambda tables: vote_statistics(tables.valid),
+    "length_differences": lambda tables: length_differences(tables.valid),
+    "elo_ratings": lambda tables: [
+        row
+        for seed in (None, tables.method.seed)
+        for row in elo_ratings(votes(tables.rated), seed, tables.method.elo_k)
     ],
-    "outlier_judges": lambda of: of.outliers,
-    SUSPECTS: lambda of: of.suspects,
-    VOTE_CHECKS_TABLE: lambda of: vote_checks(of.battles, of.rated, of.suspects, of.rules),
-    FRAGILITY_TABLE: lambda of: of.fragility,
-    PLAN: lambda of: of.plan,
-    "exposure": lambda of: exposure(of.rated, of.facts),
-    "model_lives": lambda of: model_lives(of.rated, of.overall, of.method, of.facts),
-    "months": lambda of: months(of.rated),
-    "best_of": lambda of: best_of(of.overall, of.facts),
+    "outlier_judges": lambda tables: tables.outliers,
+    SUSPECTS: lambda tables: tables.suspects,
+    VOTE_CHECKS_TABLE: lambda tables: vote_checks(tables.battles, tables.rated, tables.suspects, tables.rules),
+    FRAGILITY_TABLE: lambda tables: tables.fragility,
+    PLAN: lambda tables: tables.plan,
+    "exposure": lambda tables: exposure(tables.rated, tables.facts),
+    "model_lives": lambda tables: model_lives(tables.rated, tables.overall, tables.method, tables.facts),
+    "months": lambda tables: months(tables.rated),
+    "best_of": lambda tables: best_of(tables.overall, tables.facts),
 }
 """Table name -> function that computes its rows."""
 _STYLED = ("style_coefficients", "rank_changes")

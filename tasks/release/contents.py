@@ -57,6 +57,7 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 def declared_columns(layout: int = RELEASE_LAYOUT) -> dict[str, list[ReleasedColumn]]:
     """The columns that this version writes, by name of the table; of those that a release of this layout has."""
+    # a name is a table that releases of this layout have already
     tables = [name for name, table in RELEASED_TABLES.items() if table.since_layout <= layout]
     return {name: released_columns(schema_of_layout(name, layout)) for name in tables}
 
@@ -79,6 +80,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             f"other columns ({', '.join(_differing(manifest, written_columns))}); verify it with the version that made "
             f"it, {maker(manifest.software)}"
         )
+    # a name is a Parquet file that the manifest lists, of rows or of a part
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
         table = table_of(name)
         try:
@@ -93,14 +95,17 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _differing(manifest: Manifest, written_columns: dict[str, list[ReleasedColumn]]) -> list[str]:
+    """Tables whose columns the manifest declares otherwise, each with the names that only one side has, or `types`."""
     declared = manifest.columns
-    sets = {
-        table: ({c.name for c in declared.get(table, [])}, {c.name for c in written_columns[table]})
+    # table -> names of the columns that the manifest declares, and of those that this version writes
+    names_of_table = {
+        table: ({column.name for column in declared.get(table, [])}, {column.name for column in written_columns[table]})
         for table in written_columns
     }
+    # a text is one table whose columns are not the same; a table that the manifest lacks is named alone
     return [
-        f"{table}: {', '.join(sorted(a ^ b)) or 'types'}" if table in declared else table
-        for table, (a, b) in sets.items()
+        f"{table}: {', '.join(sorted(stated_names ^ written_names)) or 'types'}" if table in declared else table
+        for table, (stated_names, written_names) in names_of_table.items()
         if declared.get(table) != written_columns[table]
     ]
 
@@ -126,6 +131,7 @@ def beside_rows(path: Path) -> Iterator[str]:
     if strange:
         yield f"its metadata has keys that no release has: {', '.join(sorted(repr(key) for key in strange))}"
     comments = schema.remove_metadata().to_string(truncate_metadata=False).splitlines()
+    # a column is one of one row group, which has its own statistics and bytes
     groups = [described.row_group(number) for number in range(described.num_row_groups)]
     columns = [group.column(number) for group in groups for number in range(described.num_columns)]
     texts = [described.created_by or "", *comments, *_extremes(columns)]
@@ -163,6 +169,7 @@ _TEXTS = {".md", ".csv", ".html", ".svg", ".cff"}
 
 def identifiers(text: str) -> set[str]:
     """Kinds of identifiers (ip, email, path) in a text, also in encoded form."""
+    # a kind is one found in the text as it stands, in its plain spelling, or in what it holds in base64
     return {
         kind for spelling in {text, normalised(text).text, *_decoded(text)} for kind in _plain_identifiers(spelling)
     }
@@ -195,6 +202,7 @@ def masked(name: str) -> str:
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
     """Text -> `identifiers`, for the texts that have any."""
+    # a row is one distinct text that may hold an identifier, so that the slow patterns see few
     hinted = texts.filter(texts.str.contains(f"{_HINT}|{_VEILED}")).unique(maintain_order=True)
     return {text: kinds for text in hinted if (kinds := identifiers(text))}
 
@@ -207,6 +215,7 @@ def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
     if kinds := identifiers(manifest.model_dump_json(exclude={"policy"})):
         yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(kinds))}"
+    # a name is a file of plain text that the manifest lists; one line of it is one text
     for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS):
         try:
             text = (folder / name).read_text(encoding="utf-8")
@@ -277,6 +286,7 @@ def _values(config: str, row: _Row) -> Iterator[str]:
         other = {turn["role"] for turn in row[column]} - _ROLES[config]
         if other:
             yield f"{named}: {column} has messages by {', '.join(sorted(repr(role) for role in other))}"
+        # a spot is a place of an image in one message, beside the length of that message, which bounds it
         spots = [(spot, len(turn["content"])) for turn in row[column] for spot in turn["images"] or ()]
         if not all(0 <= spot["image"] < len(row["images"]) and 0 <= spot["character"] <= end for spot, end in spots):
             yield f"{named}: {column} shows an image that the row has not, or places one beyond the text"
@@ -303,6 +313,7 @@ def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict
 
     Messages, what voters wrote and keyed hashes are left out.
     """
+    # name -> values of a column of texts that are neither messages, nor words of voters, nor hashes of people
     texts = {column.name: column for column in rows.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS))}
     texts |= {"models": rows["models"].explode()} if "models" in rows.columns else {}
     wrong_by_column: dict[str, dict[str, set[str]]] = {}
@@ -316,12 +327,14 @@ def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict
 
 def personal_data(text: str) -> set[str]:
     """Types of personal data that patterns find in a text."""
+    # a type is that of a match of the patterns; of overlapping ones of several types the first given counts
     return {span.type for spans in find_patterns([text]) for span in without_overlaps(spans)}
 
 
 def personal_data_in(texts: pl.Series, forbidden: frozenset[str]) -> dict[str, set[str]]:
     """Text -> types of personal data in it that are forbidden, for the texts that have any."""
     distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list()
+    # a set is the forbidden types in one text, in the order of the texts
     types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(distinct_texts))
     return {text: kinds for text, kinds in zip(distinct_texts, types, strict=True) if kinds}
 
@@ -342,6 +355,7 @@ def sound_items(folder: Path, table: str) -> tuple[pl.DataFrame | None, list[str
     except READ_ERRORS as error:
         return None, [f"{path}: its pages cannot be read ({type(error).__name__})"]
     bench_ids = pl.Series(list(released_prompts(folder)), dtype=pl.String)
+    # a row is a prompt of the table that `bench` does not have
     strangers = rows.filter(~pl.col("question_id").is_in(bench_ids.implode()))["question_id"]
     problems = [f"{path}: {name!r} is no prompt of the benchmark" for name in strangers]
     if rows["question_id"].is_duplicated().any():
@@ -387,6 +401,7 @@ class ImageLists:
         name = pl.element().struct.field("path").str.head(CONTENT_ID_DIGITS)
         ids = pl.col("image_ids") if "image_ids" in rows.columns else pl.col("images").list.eval(name)
         key = pl.col(self._key)
+        # a line is one row: its id after the length of it, so that two lists never give one text, and its images
         lines = rows.select(pl.format("{} {} {}\n", key.str.len_bytes(), key, ids.list.join(" "))).to_series()
         self._digest.update(lines.str.join().item().encode())
 
@@ -407,6 +422,7 @@ class ImageContents:
         # A row is one distinct image, its path and bytes: many rows show the same.
         images = rows["images"].explode().drop_nulls().struct.unnest().drop_nulls().unique(maintain_order=True)
         hashes = images.select(pl.struct(pl.col("path").hash(), pl.col("bytes").hash()).hash()).to_series()
+        # a row is one image of which no earlier row group had the path and bytes
         new = images.filter(pl.Series([image_hash not in self._checked for image_hash in hashes], dtype=pl.Boolean))
         self._checked.update(hashes)
         for problems in map_ordered(_image, new.iter_rows(named=True), min(4, os.cpu_count() or 1)):

@@ -145,17 +145,18 @@ class Gathered:
         self.withheld_for_bench = 0
         self._bench_rows, self._failure_rows = [], []
         in_use = versions_in_use(self._versions)
-        name = pl.col("conversation_id")
+        conversation_key = pl.col("conversation_id")
         for block in self._store.batches(_CONVERSATIONS, self._block_rows, versions=in_use):
             # A row is a kept conversation with its messages, and whether a split of the benchmark withholds it.
             conversations = released_names(self._store, self._with_messages(block)).with_columns(
-                on_bench=name.is_in(self._withheld.bench.implode()), hidden=name.is_in(self._withheld.hidden.implode())
+                on_bench=conversation_key.is_in(self._withheld.bench.implode()),
+                hidden=conversation_key.is_in(self._withheld.hidden.implode()),
             )
             chat = conversations.filter(~pl.col("on_bench"), ~pl.col("hidden"))
             self.withheld_for_bench += conversations.height - chat.height
             # compact, because a few rows would keep the texts of the whole block in memory
             not_hidden = conversations.filter(~pl.col("hidden"))
-            drawn = not_hidden.filter(name.is_in(self._drawn.implode()))
+            drawn = not_hidden.filter(conversation_key.is_in(self._drawn.implode()))
             self._bench_rows.append(compact(bench_rows(drawn)))
             failures = not_hidden.join(self._failures, on="conversation_id", maintain_order="left")
             self._failure_rows.append(compact(failures))
@@ -172,10 +173,10 @@ class Gathered:
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         in_use = versions_in_use(self._versions)
-        rows = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
+        battles_a_block = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
         side_ids = pl.concat(self._store.batches(_SIDE_IDS))
         sides = released_without_texts(self._store, side_ids["conversation_id"], side_ids["turns"])
-        for block in self._store.batches(_BATTLES, rows, versions=in_use, released=sides):
+        for block in self._store.batches(_BATTLES, battles_a_block, versions=in_use, released=sides):
             yield battle_rows(released_names(self._store, self._with_sides(block)))
 
     def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
@@ -188,6 +189,7 @@ class Gathered:
     def _with_sides(self, block: pl.DataFrame) -> pl.DataFrame:
         """Battles of a block with both sides, without those on hidden prompts; the prompt is that of the left side."""
         hidden = self._withheld.hidden.implode()
+        # a row is a battle of which neither side is on a hidden prompt
         battles = block.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(hidden)))
         reasons = pl.concat(self._store.batches(_VOTE_REASONS, block=battles.select("tstamp", "battle_id")))
         is_shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
@@ -207,9 +209,11 @@ class Gathered:
             of_side = messages.rename({"conversation_id": f"conversation_{letter}", "turns": side})
             battles = battles.join(of_side, on=f"conversation_{letter}", maintain_order="left")
             battles = battles.with_columns(pl.col(side).list.head(2 * pl.col(f"turns_{letter}")))
+            # a column is one feature of the answers of this side, under its name and letter
             style = [pl.col(f"side_{letter}").struct.field(name).alias(f"{name}_{letter}") for name in _OF_SIDE]
             battles = battles.with_columns(style)
         # All else that is known of the left side is about the prompt, which both sides share.
+        # a name is a feature of the prompt: no feature of answers, and not in the battle already
         prompt_names = [name for name in sides.columns if name not in {*battles.columns, *_OF_SIDE}]
         prompt = [pl.col("side_a").struct.field(name) for name in prompt_names]
         return battles.with_columns(prompt)
@@ -232,6 +236,7 @@ def _messages(column: str) -> pl.Expr:
 
 
 def _categories() -> pl.Expr:
+    # released name -> our column
     columns = {name: name for name in (*CATEGORIES, *PROMPT_KINDS) if name in ReleasedCategories.model_fields}
     columns |= {"is_code": "code", "refusal": "refusal"}
     return pl.struct(pl.col(columns[name]).alias(name) for name in sorted(columns))
@@ -245,9 +250,10 @@ def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
 
     `kept`: conversations with features, labels, topic and preset.
     """
-    same = ("conversation_id", "image_ids", "model", "num_turns", "user_id", "preset_dataset", "topic")
+    # columns that are released as they are
+    unchanged = ("conversation_id", "image_ids", "model", "num_turns", "user_id", "preset_dataset", "topic")
     return kept.sort("tstamp", "conversation_id").select(
-        *(*same, "context_tokens", "assistant_tokens", *CRITERIA, *TAXONOMY, *_PLACE),
+        *(*unchanged, "context_tokens", "assistant_tokens", *CRITERIA, *TAXONOMY, *_PLACE),
         conversation=_messages("turns"),
         language=_LANGUAGE,
         tstamp=_SECONDS,
@@ -261,8 +267,8 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
 
     `kept`: battles with both conversations' columns, suffixed _a and _b.
     """
-    either = kept.with_columns(refusal=pl.col("refusal_a") | pl.col("refusal_b"), refused_by=_refused_by())
-    return either.sort("tstamp", "battle_id").select(
+    battles = kept.with_columns(refusal=pl.col("refusal_a") | pl.col("refusal_b"), refused_by=_refused_by())
+    return battles.sort("tstamp", "battle_id").select(
         *("image_ids", "model_a", "model_b", "vote_reason", "refused_by", "judge", "in_bench", *_PLACE),
         question_id="battle_id",
         winner=pl.col("winner").replace_strict(PUBLISHED_WINNERS, return_dtype=pl.String),

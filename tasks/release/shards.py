@@ -101,18 +101,21 @@ class ReleasedImages:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # a part is one of the stored images, or of their redacted forms; its number is `part` of the index
         self._parts = [(table, part) for table in _IMAGE_TABLES for part in store.parts(table)]
+        # rows and bytes of each part, in the same order
         sizes = [size for table in _IMAGE_TABLES for size in store.part_sizes(table)]
         kinds = {"image_id": pl.String, "format": pl.String, "part": pl.UInt32}
         kinds |= {"group": pl.UInt32, "mean_bytes": pl.UInt32}
         frames = [pl.DataFrame(schema=kinds)]
+        # a row of the index is one image: its format, where it lies, and the mean size of images of its part
         for number, (table_and_part, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
             mean = pl.lit(total // max(1, count), pl.UInt32)
-            named = store.read_part(*table_and_part, ["image_id", "format"])
-            named = named.with_columns(
+            image_rows = store.read_part(*table_and_part, ["image_id", "format"])
+            image_rows = image_rows.with_columns(
                 part=pl.lit(number, pl.UInt32), group=store.group_of_rows(*table_and_part), mean_bytes=mean
             )
-            frames.append(named)
+            frames.append(image_rows)
         self._index = pl.concat(frames)
         self._group = lru_cache(GROUPS_IN_MEMORY)(self._read_group)
 
@@ -137,6 +140,7 @@ class ReleasedImages:
         for image_ids in rows["image_ids"].to_list():
             total += sum(weights.get(image_id, 0) for image_id in image_ids)
             stretch.append(total // ROW_GROUP_BYTES)
+        # a frame is the rows of one stretch, in order, with about a row group of images
         for rows_of_stretch in rows.with_columns(stretch=pl.Series(stretch)).partition_by(
             "stretch", maintain_order=True
         ):
@@ -148,6 +152,7 @@ class ReleasedImages:
     def _read(self, image_ids: pl.Series, places: pl.DataFrame) -> dict[str, dict[str, Any]]:
         images_by_id: dict[str, dict[str, Any]] = {}
         needed_places = places.filter(pl.col("image_id").is_in(image_ids.implode()))
+        # a group is one row group of a part, read once for all images that are needed of it
         for (part, group), places_of_group in needed_places.sort("part", "group").group_by(
             "part", "group", maintain_order=True
         ):
@@ -206,10 +211,10 @@ def write_shards(
         parquet_writer(folder / "00000.parquet", schema).close()
         key_of_file[folder / "00000.parquet"] = ""
     # files have their names once it is known how many there are
-    named = dict[Path, str]()
+    key_of_shard = dict[Path, str]()
     for path, key in key_of_file.items():
-        named[path.rename(folder / f"train-{path.stem}-of-{len(key_of_file):05d}.parquet")] = key
-    return named
+        key_of_shard[path.rename(folder / f"train-{path.stem}-of-{len(key_of_file):05d}.parquet")] = key
+    return key_of_shard
 
 
 def _cut(config: str, frames: Iterable[pl.DataFrame], shard_size: int) -> Iterator[pl.DataFrame]:
@@ -222,6 +227,7 @@ def _cut(config: str, frames: Iterable[pl.DataFrame], shard_size: int) -> Iterat
     for frame in frames:
         first = 0
         for row, name in enumerate(frame[ROW_KEYS[config]]):
+            # a shard ends before this row when it is full, or long enough and the checksum of the id says so
             if count == 2 * shard_size or (count >= shard_size // 2 and crc32(name.encode()) % shard_size == 0):
                 yield pl.concat([*waiting, frame[first:row]])
                 waiting, first, count = [], row, 0
@@ -299,6 +305,7 @@ def _with_images(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]], sc
 
 def _row_bytes(rows: pl.DataFrame, images_by_id: dict[str, dict[str, Any]]) -> Iterator[int]:
     """Approximate bytes of each row in memory."""
+    # a column is the bytes of all messages of a row in one column of messages
     messages = [
         pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum()
         for name, kind in rows.schema.items()

@@ -94,6 +94,7 @@ def parts_of_rows(gone: Funnel, policy: Policy | None, tallies: Tallies, tables:
 
 def head_numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
     """Counts at the head of the page, in order. `topics`: rows with `topic`, -1 for outliers."""
+    # the models and the languages that any row of either configuration has, each once
     models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
     return {
         "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE_CONFIG], "models": len(models),
@@ -142,6 +143,7 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
         return None
     table = pl.DataFrame(rows, schema=["outcome", "reason", "lines", "means"], orient="row")
     removals = table.filter(~pl.col("reason").is_in(list(REPEATS)))
+    # a bar is one reason with its outcome; repeats are no removals, and a sentence counts them
     counts = {f"{reason} ({outcome})": lines for outcome, reason, lines, _ in removals.head(BARS_MAX).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
     conversations = f"{gone.held_conversations:,} conversations wait for a review"
@@ -156,6 +158,7 @@ def redactions_part(store: Store) -> Part | None:
     if redactions.is_empty():
         return None
     conversations, replaced = pl.col("item_id").n_unique().cast(pl.Int64), pl.col("count").sum().cast(pl.Int64)
+    # a row is one type of redaction in one part of a conversation
     counts = redactions.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
     table = counts.sort("conversations", "part", "type", descending=[True, False, False])
     figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
@@ -168,6 +171,7 @@ def reviewed_part(store: Store) -> Part | None:
     if not rows:
         return None
     table = pl.DataFrame(rows).with_columns(pl.col("precision", "ci95_low", "ci95_high").round(3))
+    # a name is one detector: type, provider, and how many of its findings people reviewed
     names = [f"{row['type']}, {one_line(row['provider'], 40)} ({row['reviewed']:,})" for row in rows]
     figure = intervals(names, table, ("precision", "ci95_low", "ci95_high"), "precision")
     return part("detector_precision", table, figure)
@@ -186,8 +190,10 @@ def _parity(table: pl.DataFrame) -> Part | None:
     """Matches of our rules next to those of FastChat's cleaner."""
     if table.is_empty():
         return None
-    larger, last = pl.max_horizontal("ours", "upstream"), pl.col("reason") == ALL_DROPS
-    ordered = table.sort("item_kind", last, larger, "reason", descending=[False, True, True, False])
+    larger, is_total = pl.max_horizontal("ours", "upstream"), pl.col("reason") == ALL_DROPS
+    # a row is one reason for one kind of item; that of all reasons together comes first of its kind
+    ordered = table.sort("item_kind", is_total, larger, "reason", descending=[False, True, True, False])
+    # the figure leaves out reasons for which FastChat's cleaner matches nothing, unless it matches nothing at all
     shared = ordered.filter(pl.col("upstream") > 0) if (table["upstream"] > 0).any() else ordered
     names = [f"{reason} ({kind})" for kind, reason in shared.select("item_kind", "reason").iter_rows()]
     columns = ("only_ours", "both", "only_upstream")
@@ -210,6 +216,7 @@ def _both(tallies: Tallies, columns: tuple[str, ...], examples: bool = True) -> 
 
     `examples`: rows about the arena's own example images count, too.
     """
+    # a frame is one configuration that has rows; its row is one value with the number of rows that have it
     frames = [
         tallies.of(config, columns, examples).select(*columns, pl.col("conversations").alias(config))
         for config in COUNTED
@@ -217,7 +224,10 @@ def _both(tallies: Tallies, columns: tuple[str, ...], examples: bool = True) -> 
     ]
     if not frames:
         return pl.DataFrame(schema={columns[0]: pl.String, **dict.fromkeys(COUNTED, pl.Int64)})
-    both = reduce(lambda a, b: a.join(b, on=columns, how="full", coalesce=True, nulls_equal=True), frames)
+    # a row is one value that any configuration has; null where one has no row of it
+    both = reduce(
+        lambda joined, frame: joined.join(frame, on=columns, how="full", coalesce=True, nulls_equal=True), frames
+    )
     counts = {
         config: pl.col(config).fill_null(0) if config in both.columns else pl.lit(0, pl.Int64) for config in COUNTED
     }
@@ -227,6 +237,7 @@ def _both(tallies: Tallies, columns: tuple[str, ...], examples: bool = True) -> 
 def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None:
     counts = _both(tallies, columns, examples=False).rename({columns[0]: key})
     table = counts.with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
+    # a share is of the rows of one configuration, so that both are on one scale
     shares = {f"{config}_share": pl.col(config) / pl.col(config).sum() for config in COUNTED}
     return _compared(key, table.with_columns(**shares), tallies) if table.height else None
 
@@ -239,10 +250,12 @@ def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) 
     """
     name, share = table.columns[0], pl.col(f"{config}_share" for config in COUNTED)
     rounded = table.with_columns(pl.when(share.is_finite()).then(share.round(4)))
+    # a row is one name, those of most rows in both configurations first
     ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
     measured = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
     first_rows, filled = measured.head(BARS_MAX), [config for config in COUNTED if ordered[config].sum()]
     series = {config: (100 * first_rows[f"{config}_share"].fill_null(0.0)).to_list() for config in filled}
+    # the places among the bars of a configuration that rest on few rows and are grey
     thin = {
         config: [place for place, rows in enumerate(first_rows[config]) if rows < GREY_BAR_ROWS] for config in filled
     }
@@ -252,6 +265,7 @@ def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) 
 
 def _examples(tallies: Tallies) -> str:
     """The number of rows that are about the arena's own example images, such as `110 of chat, 0 of battle`."""
+    # the rows of a configuration that are not about example images
     rows = {config: tallies.of(config, ("day",), examples=False)["conversations"].sum() for config in COUNTED}
     return ", ".join(
         f"{tallies.rows[config] - rows[config]:,} of {config}" for config in COUNTED if tallies.rows[config]
@@ -263,18 +277,25 @@ def _answers(tallies: Tallies) -> list[Part]:
     tables = {config: tallies.of(config, ANSWERS) for config in COUNTED if tallies.rows[config]}
     if not any(table["counted"].sum() for table in tables.values()):
         return []
+    # a frame is one configuration; its row is one model with the mean length of its counted answers
     lengths = [
         table.select("model", pl.when(pl.col("counted") > 0).then(pl.col("tokens") / pl.col("counted")).alias(config))
         for config, table in tables.items()
     ]
-    table = reduce(lambda one, other: one.join(other, on="model", how="full", coalesce=True), lengths)
-    table = table.with_columns(pl.col(pl.Float64).round(1)).sort(table.columns[1], "model", descending=[True, False])
+    # a row is one model of any configuration with its mean length in each, null where it has no answer there
+    table = reduce(
+        lambda joined, config_lengths: joined.join(config_lengths, on="model", how="full", coalesce=True), lengths
+    )
+    table = table.with_columns(pl.col(pl.Float64).round(1)).sort(
+        table.columns[1], "model", descending=[True, False], nulls_last=True
+    )
     first_models = table.head(BARS_MAX)
     series = {config: first_models[config].fill_null(0.0).to_list() for config in tables}
     parts = [part("answer_lengths", table, paired_bars(first_models["model"].to_list(), series, "tokens an answer"))]
     measured = tables.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
     if measured.height:
         share = (pl.col("refusals") / pl.col("told")).round(4)
+        # a row is one model, with those of its conversations for which it is known whether it refuses
         refused = measured.select("model", "refusals", conversations="told", share=share)
         refused = refused.sort("share", "model", descending=[True, False])
         percent = {model: 100 * share for model, _, _, share in refused.head(BARS_MAX).iter_rows()}
@@ -286,6 +307,7 @@ def _tags(tallies: Tallies) -> list[Part]:
     """Sections on categories, their overlap, criteria and taxonomy, if measured."""
     if not any(tallies.rows.values()):
         return []
+    # a row of a table is one combination of tags in a configuration, with its number of rows
     of_tags = {config: tallies.of(config, ALL_TAGS) for config in COUNTED if tallies.rows[config]}
     table = overlap(next(iter(of_tags.values())), ALL_TAGS)
     percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
@@ -304,6 +326,7 @@ def _tags(tallies: Tallies) -> list[Part]:
 
 def _known(places: Mapping[str, Sequence[TagCount]]) -> str:
     """The share of prompts whose place is known, for each part of the taxonomy and each configuration."""
+    # (part of the taxonomy, configuration) -> share: all places of one part have the same, so any of them gives it
     shares = {
         (row.tag.partition(":")[0], config): f"{row.known:.0%}" for config, rows in places.items() for row in rows
     }
@@ -315,6 +338,7 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies
 
     A share is of the rows of which it is known.
     """
+    # a row is one label in one configuration
     label_rows = [
         (row.tag, config, row.items, row.not_told, row.share) for config, rows in counts.items() for row in rows
     ]
@@ -323,6 +347,7 @@ def _labels(key: str, counts: Mapping[str, Sequence[TagCount]], tallies: Tallies
     labels = long.select("label").unique(maintain_order=True)
     for config in COUNTED:
         columns = {config: "items", f"{config}_unknown": "unknown", f"{config}_share": "share"}
+        # a row is one label with its counts in one configuration, null for a label that no row there has
         config_labels = long.filter(config=config).select("label", **columns)
         labels = labels.join(config_labels, on="label", how="left", maintain_order="left")
     return _compared(key, labels.with_columns(pl.col(pl.Int64).fill_null(0)), tallies, **words)
@@ -363,10 +388,11 @@ def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
     left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
     distance = pl.col("distance").cast(pl.Float64).round(4)
     table = tree.with_columns(distance, left_name=left, right_name=right)
-    # nodes are renumbered, because topics without documents leave gaps
+    # nodes, which are topics and merges of them, are renumbered, because topics without documents leave gaps
     nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
     topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
     place = {node: number for number, node in enumerate(nodes)}
+    # a row is one merge of two nodes, by their new numbers
     rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
     return part(
         "topic_tree", table, merges(rows, [f"{topic} {figure_names.get(topic, '')}" for topic in topics], _LEAVES_MAX)

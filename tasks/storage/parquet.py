@@ -52,12 +52,16 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes. Images are in small row groups, so that one can be read by itself."""
     sink, images = pa.BufferOutputStream(), "bytes" in table.schema.names
-    options = parquet_options(table.schema, codec)
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **options) as writer:
+    with table_writer(sink, table.schema, codec) as writer:
         writer.write_table(table, IMAGES_A_GROUP if images else None)
         if images:
             writer.add_key_value_metadata({BESIDE: _as_text(table.drop_columns("bytes"))})
     return cast(bytes, sink.getvalue().to_pybytes())
+
+
+def table_writer(target: pa.NativeFile | Path, schema: pa.Schema, codec: str = "zstd") -> pq.ParquetWriter:
+    """A writer of tables with a checksum a page; a table of up to a million rows is one row group."""
+    return pq.ParquetWriter(target, schema, write_page_checksum=True, **parquet_options(schema, codec))
 
 
 def _as_text(table: pa.Table) -> bytes:

@@ -45,7 +45,7 @@ from tests.waiting import free_port, wait_until
 BIN = Path(sys.executable).parent
 AUTOMATIONS = ROOT / "docs" / "automations.yaml"
 NOBODY = "00000000-0000-0000-0000-000000000000"
-DISK_MB = 700
+DISK_MB = 5000
 BUCKET = "arena"
 HEARTBEAT_SECONDS, SILENT_SECONDS = 30, 75
 """Time between two heartbeats of a run, and without one until the shipped automation ends it; 180 and 420 at home."""
@@ -58,6 +58,8 @@ HASTE = {
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING"]
 PATIENCE_SECONDS = 1200
+LATE_SECONDS = 16 * 60
+"""Prefect waits 15 minutes for events that a killed server lost, before it tells of those that came after them."""
 """Time after which a run that has not ended is left to the report."""
 
 MAKE_BLOCK = """
@@ -115,6 +117,7 @@ class Machine:
         """Start Prefect's server, and wait until it answers."""
         variables = {
             "PREFECT_HOME": str(self.folder / "served"),
+            "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": (
                 f"postgresql+asyncpg://prefect@127.0.0.1:{self.database_port}/postgres"
             ),
@@ -365,13 +368,19 @@ def make_automations(machine: Machine, alarms: HttpServer) -> None:
 def disturbed_night(
     machine: Machine, draw: random.Random, troubles: list[Trouble], seconds: float, say: Callable[[str], None]
 ) -> str:
-    """One run with troubles at random moments of its first `seconds`; returns the name of its last state."""
-    run, patient_until = machine.start_run("nightly"), time.monotonic() + PATIENCE_SECONDS
+    """A night with troubles at random moments of its first `seconds`; returns the name of the last state of its run.
+
+    Where the run is over before a trouble comes, another one is ordered, so that each trouble meets a run at work.
+    """
+    patient_until = time.monotonic() + PATIENCE_SECONDS
     moments = sorted(draw.uniform(0, seconds) for _ in troubles)
-    wait_until(lambda: machine.state(run)["type"] not in ("SCHEDULED", "PENDING") or time.monotonic() > patient_until)
+    run = begun_run(machine, patient_until)
     at_work = time.monotonic()
     for moment, trouble in zip(moments, troubles, strict=True):
         time.sleep(max(0.0, at_work + moment - time.monotonic()))
+        if machine.state(run)["type"] in FINAL:
+            say(f"  {run} is {machine.state(run)['name']} already")
+            run = begun_run(machine, patient_until)
         say(f"  {trouble.__name__} ({machine.state(run)['name']})")
         trouble(machine, draw)
     while (state := machine.state(run))["type"] not in FINAL and time.monotonic() < patient_until:
@@ -379,6 +388,15 @@ def disturbed_night(
         time.sleep(1)
     say(f"  {run} is {state['name']} after {time.monotonic() - at_work:.0f} s: {(state['message'] or '')[:150]}")
     return str(state["name"])
+
+
+def begun_run(machine: Machine, patient_until: float) -> str:
+    """The id of a new run that is no longer on its way."""
+    run = machine.start_run("nightly")
+    while machine.state(run)["type"] in ("SCHEDULED", "PENDING") and time.monotonic() < patient_until:
+        machine.start_what_ended()
+        time.sleep(1)
+    return run
 
 
 def findings(machine: Machine, alarms: HttpServer) -> list[str]:
@@ -391,14 +409,20 @@ def findings(machine: Machine, alarms: HttpServer) -> list[str]:
         time.sleep(5)  # such as a backfill that was ordered during the last night
     time.sleep(10)  # until alarms are delivered
     failed = {"state": {"type": {"any_": ["FAILED", "CRASHED"]}}, "deployment_id": {"is_null_": False}}
-    expected = Counter(str(run["id"]) for run in _runs(machine, failed))
-    # what follows the subject of an alarm begins with the id of its run
-    given = Counter(request["text"].partition(" | ")[2].partition(" ")[0] for request in alarms.requests)
+    expected, late_until = Counter(str(run["id"]) for run in _runs(machine, failed)), time.monotonic() + LATE_SECONDS
+    while (given := _given(alarms)).keys() < expected.keys() and time.monotonic() < late_until:
+        time.sleep(5)
     return [
         *(f"left {run['state_name']}: {run['name']}" for run in unfinished),
         *(f"{count} alarms are missing for run {run}" for run, count in (expected - given).items()),
         *(f"{count} alarms too many about {run or 'no run'}" for run, count in (given - expected).items()),
     ]
+
+
+def _given(alarms: HttpServer) -> Counter[str]:
+    """How many alarms were given by the id of their run."""
+    # what follows the subject of an alarm begins with the id of its run
+    return Counter(request["text"].partition(" | ")[2].partition(" ")[0] for request in alarms.requests)
 
 
 def _runs(machine: Machine, where: dict[str, Any]) -> list[dict[str, Any]]:
@@ -454,9 +478,9 @@ def run(options: argparse.Namespace) -> int:
         make_automations(machine, alarms)
         machine.start_worker()
         wait_until(lambda: httpx.get(f"{machine.api}/deployments/name/curate/nightly").is_success, machine.worker)
-        seconds, kinds = 120.0, list[Trouble]()
+        seconds, kinds, first_night = 120.0, list[Trouble](), time.monotonic()
         for number, files in enumerate(nights, 1):
-            in_time = time.monotonic() - began < 60 * options.minutes
+            in_time = time.monotonic() - first_night < 60 * options.minutes
             if len(kinds) < 2:  # each trouble comes once before any comes again
                 kinds += draw.sample([*ANYWHERE, of_store], k=len(ANYWHERE) + 1)
             troubles = [kinds.pop() for _ in range(2)] if in_time else []

@@ -13,6 +13,8 @@ import tarfile
 import threading
 import tomllib
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import yaml
 
 from tests.docker_context import context_files
 from tests.image_root import checked, extras_of, fingerprint, instructions_of, stages_of
-from tests.waiting import wait_until
+from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -299,3 +301,43 @@ def printed_until(process: subprocess.Popen[str], word: str) -> str:
         assert line, "".join(lines)
         lines.append(line)
     return "".join(lines)
+
+
+LEASES = "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"
+
+
+def test_unit_compose_file_and_guide_keep_leases_in_the_same_place():
+    text = (DEPLOY / "systemd" / "curate-server.service").read_text("utf-8")
+    unit = dict(re.findall(r"^Environment=(\w+)=(\S+)$", text, re.M))
+    server = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["server"]
+    guide = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "docs" / "operating.md").read_text("utf-8"), re.M))
+    assert unit[LEASES] == server["environment"][LEASES] == guide[LEASES]
+    assert server["volumes"] == ["server:/data"], "the image keeps PREFECT_HOME there"
+
+
+def test_a_run_keeps_its_lease_when_the_server_is_killed(tmp_path):
+    """Without its lease Prefect ends the run of a deployment that has a limit, as all of ours have."""
+    (storage,) = re.findall(rf"{LEASES}=(\S+)", (DEPLOY / "systemd" / "curate-server.service").read_text("utf-8"))
+    port = free_port()
+    variables = {"PREFECT_HOME": str(tmp_path), LEASES: storage, "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"} | variables
+    command = [BIN / "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    limits = f"http://127.0.0.1:{port}/api/v2/concurrency_limits"
+
+    @contextmanager
+    def server() -> Iterator[None]:
+        started = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/api/health").is_success, started)
+            yield
+        finally:
+            started.kill()
+            started.wait()
+
+    with server():
+        assert httpx.post(f"{limits}/", json={"name": "of a deployment", "limit": 1}).is_success
+        slot = {"names": ["of a deployment"], "slots": 1, "mode": "concurrency", "lease_duration": 300}
+        lease = httpx.post(f"{limits}/increment-with-lease", json=slot).json()["lease_id"]
+    with server():
+        renewed = httpx.post(f"{limits}/leases/{lease}/renew", json={"lease_duration": 300})
+    assert renewed.is_success, renewed.text

@@ -34,10 +34,14 @@ def test_a_board_names_only_columns_of_its_rows(kind):
 
 
 @pytest.mark.parametrize("kind", BOARDS)
-def test_every_board_begins_with_rank_model_value_interval_and_ends_with_its_flags(kind):
+def test_every_board_begins_with_rank_model_value_interval(kind):
     shown = shown_columns(_row(kind, Random(kind.__name__)))
     assert [*shown][:5] == ["slice", "rank", "model", kind.board.value, "95 % interval"]
-    assert [*shown][-1] == "flags"
+
+
+@pytest.mark.parametrize("kind", BOARDS)
+def test_every_board_ends_with_its_flags(kind):
+    assert [*shown_columns(_row(kind, Random(kind.__name__)))][-1] == "flags"
 
 
 @pytest.mark.parametrize(

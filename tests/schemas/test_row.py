@@ -27,6 +27,7 @@ from schemas.row import (
     field_descriptions,
     inner_rows,
 )
+from schemas.settings import Settings
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
 from tasks.storage.parquet import conform, encode_parquet
@@ -45,11 +46,18 @@ def _all_rows(base: type[Row] = Row) -> list[type[Row]]:
 ROWS = sorted(set(_all_rows()), key=lambda row: row.__qualname__)
 
 
-def test_every_row_and_field_says_in_a_sentence_what_it_is_and_so_does_its_arrow_column():
+def test_every_row_says_in_a_sentence_what_it_is():
     said = {row.__name__: (row.__doc__ or "").strip().split("\n")[0] for row in ROWS}
-    fields = [(row, name) for row in ROWS for name in row.model_fields]
-    said |= {f"{row.__name__}.{name}": field_descriptions(row).get(name, "") for row, name in fields}
     assert {name: words for name, words in said.items() if not words.endswith(".")} == {}
+
+
+def test_every_field_says_in_a_sentence_what_it_is():
+    fields = [(row, name) for row in ROWS for name in row.model_fields]
+    said = {f"{row.__name__}.{name}": field_descriptions(row).get(name, "") for row, name in fields}
+    assert {name: words for name, words in said.items() if not words.endswith(".")} == {}
+
+
+def test_an_arrow_column_says_what_its_field_says():
     schema = arrow_schema(Outer)
     assert {name: schema.field(name).metadata[b"comment"] for name in ("whole", "maybe")} == {
         "whole": b"Whole.",
@@ -57,13 +65,26 @@ def test_every_row_and_field_says_in_a_sentence_what_it_is_and_so_does_its_arrow
     }
 
 
-def test_no_row_can_be_changed_or_given_an_unknown_key():
+def test_the_form_of_a_deployment_says_what_each_setting_is():
+    form = Settings.model_json_schema()
+    fields = {f"{Settings.__name__}.{name}": field for name, field in form["properties"].items()}
+    fields |= {
+        f"{row}.{name}": f for row, inner in form["$defs"].items() for name, f in inner.get("properties", {}).items()
+    }
+    assert len(fields) > 100
+    assert [name for name, field in fields.items() if not field.get("description", "").endswith(".")] == []
+
+
+def test_no_row_can_be_given_an_unknown_key():
     for row in ROWS:
         with pytest.raises(ValidationError) as refused:
             row.model_validate({"no_such_key": 1})
         errors = [(each["type"], each["loc"]) for each in refused.value.errors()]
         assert ("extra_forbidden", ("no_such_key",)) in errors, row
-        assert row.model_config["frozen"], row
+
+
+def test_no_row_can_be_changed():
+    assert [row for row in ROWS if not row.model_config["frozen"]] == []
 
 
 class Inner(Row):
@@ -99,7 +120,7 @@ def test_arrow_types_are_as_wide_as_the_annotation_says():
     }
 
 
-def test_columns_are_described_with_the_rows_inside_them():
+def test_columns_are_described_by_name_type_sentence():
     assert described_columns(Outer) == [
         ("whole", "int64", "Whole."),
         ("half", "float", "Half."),
@@ -107,6 +128,9 @@ def test_columns_are_described_with_the_rows_inside_them():
         ("vector", "list of float", "Vector."),
         ("inner", "list of Inner", "Inner."),
     ]
+
+
+def test_rows_inside_the_columns_of_a_row_are_known():
     assert (inner_rows(Outer), inner_rows(Inner)) == ([Inner], [])
 
 
@@ -140,15 +164,21 @@ def test_descriptions_survive_parquet():
             assert read.field(field.name).metadata[b"comment"] == field.metadata[b"comment"] != b"", name
 
 
-def test_a_table_is_sorted_by_columns_it_has_and_a_fact_says_what_it_is_about_and_no_verdict():
+def test_a_table_is_sorted_by_columns_it_has():
     for name, table in TABLES.items():
         assert table.sort, name
         assert set(table.sort) <= set(arrow_schema(table.row).names), name
+
+
+def test_a_table_of_facts_has_the_key_of_facts_before_its_values():
     key = list(SignalKey.model_fields)
     for name, row in SIGNALS.items():
         value = list(row.model_fields)
         assert set(key).isdisjoint(value), name
         assert arrow_schema(TABLES[f"signals/{name}"].row).names == key + value
+
+
+def test_no_fact_is_a_verdict():
     verdicts = ("keep", "drop", "safe", "unsafe", "allowed", "blocked", "threshold")
     columns = {f"{name}.{column}" for name, value in SIGNALS.items() for column in value.model_fields}
     assert [column for column in columns if column.rpartition(".")[2].startswith(verdicts)] == []
@@ -157,7 +187,7 @@ def test_a_table_is_sorted_by_columns_it_has_and_a_fact_says_what_it_is_about_an
 KNOWN = Path(__file__).with_name("layout.txt")
 
 
-def test_a_changed_table_is_noticed_and_its_layout_number_considered():
+def test_no_table_changes_without_a_thought_about_the_layout_number():
     """A new signal, or a new column of one, changes nothing for stores that exist, and needs no line here."""
     known, now = set(KNOWN.read_text().splitlines()), set(layout_lines())
     came = {line for line in now - known if not line.startswith("signals/")}

@@ -1,6 +1,6 @@
 """Deciding as the flow does it, on a small store; and two stores that many tests read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,12 @@ class Deciding:
 def deciding(tmp_path) -> Deciding:
     """Decisions in a new store under the shipped public policy."""
     return Deciding(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def new_deciding(tmp_path_factory) -> Callable[[], Deciding]:
+    """Decisions in a new store each time, for stores that several tests read."""
+    return lambda: Deciding(tmp_path_factory.mktemp("deciding"))
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
-from pydantic.fields import FieldInfo
 
 from flows.commands.options import option
-from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, section_of
+from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, description_of, section_of
 from schemas.errors import BadInput, CurateError
 from schemas.row import Row
 from schemas.settings import Settings, Variable
@@ -101,7 +100,9 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
     for name, field in row.model_fields.items():
         if name in OF_ONE_RUN and not indent:
             continue
-        yield from textwrap.wrap(_told(field), _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        yield from textwrap.wrap(
+            _told(name, row), _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
+        )
         if inner := section_of(field):
             yield from (f"{indent}{name}:", *_lines(inner, values.get(name, {}), {}, f"{indent}  "))
         elif isinstance(value := values.get(name), dict) and value:
@@ -116,8 +117,9 @@ def _lines(row: type[Row], values: Mapping[str, Any], notes: Mapping[str, str], 
         yield ""
 
 
-def _told(field: FieldInfo) -> str:
+def _told(name: str, row: type[Row]) -> str:
     """Docstring and limits of a field."""
+    field = row.model_fields[name]
     # A field states its limits as constraints, each of which may have a lower end, an upper one, or none.
     ends = {
         end: getattr(constraint, end)
@@ -126,7 +128,7 @@ def _told(field: FieldInfo) -> str:
         if hasattr(constraint, end)
     }
     limits = " ".join(f"{word} {ends[end]:g}" for end, word in (("ge", "From"), ("le", "to")) if end in ends)
-    return " ".join((field.description or "").split()) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
+    return description_of(name, row) + (f" {limits[0].upper()}{limits[1:]}." if limits else "")
 
 
 def _yaml(value: Any) -> str:

@@ -135,6 +135,7 @@ class Steering:
         added = [model] if paused else []
         self.change(
             f"{'paused' if paused else 'resumed'} {model}",
+            # a name is a paused model: this one is taken out first, so that pausing twice names it once
             lambda state: {"paused": [*(name for name in state.paused if name != model), *added]},
             by,
         )
@@ -152,6 +153,7 @@ class Steering:
         """Serve one more model, or one in place of another of its name."""
         self.change(
             f"model {model.name} at {model.base_url}",
+            # the new one comes last, in place of the one of its name
             lambda state: {"models": [*_others(state.models, model.name), model]},
             by,
         )
@@ -199,6 +201,7 @@ class Steering:
         def added(state: ArenaSteering) -> dict[str, Any]:
             number, now = state.appeals_so_far + 1, datetime.now(UTC)
             new = Appeal(number=number, at=now, reason=reason, words=words[:APPEAL_CHARACTERS_MAX])
+            # appeals are in order of their numbers, so the oldest fall off the front
             return {"appeals": [*state.appeals, new][-APPEALS_MAX:], "appeals_so_far": number}
 
         self.change("", added)

@@ -4,6 +4,7 @@ User messages are read from JSON, CSV, TSV or Parquet, in the shapes that chat d
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -29,6 +30,8 @@ COLUMNS = (
 )  # fmt: skip
 """Columns that are searched, as far as a dataset has them."""
 _IMAGES = ("images", "image")
+_LISTED = re.compile(r'\s*\[\s*[\[{"]')
+"""The beginning of a text that is JSON of a list of messages or texts."""
 _USER = {"user", "human", "prompter"}
 _CELL_MAX = 1 << 28
 """Characters in a CSV cell; Python's default limit is too short for some conversations."""
@@ -59,6 +62,7 @@ def read_outside(path: Path, column: str | None = None) -> Iterator[list[Outside
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadInput(f"{str(path)!r} holds no Parquet file; give a file or a folder of Parquet files")
+    # a row is one of the file, or of all Parquet files of the folder, which are numbered as one
     return _batches((row for file in files for row in _READERS[file.suffix.lower()](file, column)), path, column)
 
 
@@ -70,7 +74,7 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
         while numbered_rows := list(islice(numbered, CHECKED_AT_ONCE)):
             has_column = has_column or any(name in row for _, row in numbered_rows for name in names)
             if not has_column:
-                columns_there = dict.fromkeys(name for _, row in numbered_rows for name in row)
+                columns_there = dict.fromkeys(name for _, row in numbered_rows for name in row if name)
                 raise BadInput(
                     f"{str(path)!r} has none of the columns {', '.join(names)}; "
                     f"name one with --column: it has {', '.join(list(columns_there)[:20])}"
@@ -79,19 +83,21 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
 
 
 def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> OutsideRow:
+    # a text is a user message of any of the columns; several columns may hold the same, which counts once
     texts = dict.fromkeys(text for name in names if name in row for text in _asked(row[name]))
     return OutsideRow(number, list(texts), {_stem(image) for name in _IMAGES for image in _listed(row.get(name))})
 
 
 def _asked(value: Any) -> list[str]:
     """User messages of a cell: a text, a list of messages, a list of lists of messages, or JSON of these."""
-    if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[[", '["'):
+    if isinstance(value, str) and _LISTED.match(value):
         try:
             value = loads(value)
         except orjson.JSONDecodeError:
             return [value]
     if isinstance(value, str):
         return [value]
+    # a text is one user message; a message of several parts gives a text for each
     messages = [text for message in _listed(value) for text in _said(message)]
     return [*messages, "\n\n".join(messages)] if len(messages) > 1 else messages
 
@@ -148,11 +154,15 @@ def _json(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a value: those of the tables in it, unless it has one of the columns and so is a row itself."""
+    """The rows of a value: those of the tables in it, unless it has one of the columns and so is a row itself.
+
+    A text in a list is a row with that text alone.
+    """
     if isinstance(value, list):
         for element in value:
             yield from _rows_within(element, names)
     elif isinstance(value, dict):
+        # an object is a row, or a table by itself (rows by their ids), or one around tables, such as {"questions": […]}
         is_row = any(name in value for name in names)
         tables = (
             [] if is_row else [value] if _is_table(value) else [inner for inner in value.values() if _is_table(inner)]
@@ -161,6 +171,8 @@ def _rows_within(value: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield from _rows_within([*table.values()] if isinstance(table, dict) else table, names)
         if not tables:
             yield value
+    elif isinstance(value, str):
+        yield {names[0]: value}
 
 
 def _is_table(value: Any) -> bool:
@@ -186,9 +198,11 @@ def _tsv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
     """Text columns, and the paths of images without their bytes."""
     schema = read_parquet_schema(path)
+    # a name is a column that is searched: the one that was given, or those of `COLUMNS`, as far as the file has them
     columns = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
     if not columns:
         yield dict.fromkeys(schema.names)
+    # a leaf is the file name of an image, for a column of one image or of a list, in both spellings of Parquet
     leaves = [f"{name}.{inner}" for name in _IMAGES for inner in ("path", "list.element.path", "list.item.path")]
     for batch in read_parquet_batches(path, [*columns, *leaves], CHECKED_AT_ONCE):
         yield from batch
@@ -206,6 +220,7 @@ def column_names(path: Path) -> list[str]:
     with table_errors(path):
         if path.suffix.lower() == ".parquet":
             return [*read_parquet_schema(path).names]
+        # a name is a column of any row, once and in order: rows of JSON differ in what they have
         return [*dict.fromkeys(name for row in text_rows(path) for name in row)]
 
 
@@ -239,8 +254,10 @@ def questions_of_store(store: Store, items: pl.Series, hidden_texts: pl.DataFram
     bench = pl.DataFrame({"conversation_id": public_prompts(store, items)}).with_columns(split=pl.lit("public"))
     hidden = store.read("hidden").filter("drawn").select("document_id", split=pl.lit("hidden"))
     conversations = store.read("conversations")
+    # a row is one conversation on a question: public ones were drawn as conversations, hidden ones as prompts
     frames = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
     rows = pl.concat([frame.select(*conversations.columns, "split") for frame in frames])
+    # a row is one question, which all conversations of its prompt share: the first of them gives its id
     first_conversations = rows.sort("tstamp", "conversation_id").unique(
         "document_id", keep="first", maintain_order=True
     )
@@ -288,9 +305,11 @@ class Checker:
     def _batch(self, rows: list[OutsideRow]) -> Iterator[Overlap]:
         """The best match of each row and question, in their order."""
         self._rows += len(rows)
+        # one place of a row for each of its texts, in the order in which the index gets them
         owner = pl.Series([place for place, row in enumerate(rows) for _ in row.texts], dtype=pl.UInt32)
         matches = self._index.find(pl.Series([text for row in rows for text in row.texts], dtype=pl.String))
         matches = matches.with_columns(row=owner.gather(matches["row"]), match=pl.col("match").cast(pl.Enum(_ORDER)))
+        # a row is one row of the dataset and one question: the strictest kind of match of any of its texts
         best = matches.sort("row", "prompt", "match", -pl.col("overlap")).unique(
             ["row", "prompt"], keep="first", maintain_order=True
         )

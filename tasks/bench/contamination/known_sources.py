@@ -3,7 +3,8 @@
 In: what the setting `known_benchmarks` names. Out: `KnownBenchmark`, whose pictures come one at a time and whose
 questions come from the columns that such sets have; and the names of the files that are not read. No table keeps a name
 of a file. A further kind of table is a reader of `check.py`; a further column of questions is a word of
-`QUESTION_COLUMNS`.
+`QUESTION_COLUMNS`; a further kind of picture file is a suffix of `LOOSE_SUFFIXES`, and inside tables a beginning in
+`_ENCODED`.
 """
 
 import base64
@@ -87,12 +88,15 @@ class KnownBenchmark(NamedTuple):
     def progress_total(self) -> int:
         """Picture files and rows of its Parquet files: about as many as pictures, as a row may hold none or several.
 
-        Raises BadInput for a broken table.
+        Rows of other tables are not counted, because that would read them whole. Raises BadInput for a broken table.
         """
         count = 0
         for file in self.files:
             with _readable(file):
-                count += parquet_rows(file) if _is_parquet(file) else 0 if _is_table(file) else 1
+                if _is_parquet(file):
+                    count += parquet_rows(file)
+                elif not _is_table(file):
+                    count += 1
         return count
 
     def questions(self) -> list[str]:
@@ -102,7 +106,7 @@ class KnownBenchmark(NamedTuple):
             column = _question_column(file) if _is_table(file) else None
             if column is None:
                 continue
-            # a text is one question; the same one in several rows or tables counts once, in order
+            # a text is one message of a row, or all of them joined; the same in several rows or tables counts once
             for rows in read_outside(file, column):
                 texts = (text for row in rows for text in row.texts)
                 questions |= dict.fromkeys(_PICTURE_MARK.sub(" ", text).strip() for text in texts)
@@ -127,18 +131,18 @@ def known_benchmarks(names: Iterable[str]) -> list[KnownBenchmark]:
     Raises BadInput as `named_places`, and for what cannot be fetched or read, and for one without pictures and tables.
     """
     benchmarks = []
-    for name, (stated_name, place) in named_places(names).items():
-        path = place or _fetched(stated_name)
-        files, other_files = _files_of(path)
+    for name, (stated_name, here) in named_places(names).items():
+        place = here or _fetched(stated_name)
+        files, other_files = _files_of(place)
         if not files:
             raise BadInput(
                 f"known_benchmarks: {stated_name!r} holds no picture and no table; give a folder of pictures, a file "
                 f"of {', '.join(TABLE_SUFFIXES)}, or a data set of the Hub as ORG/NAME"
             )
-        root = path.parent if path.is_file() else path
-        # files of which nothing is used, by their paths; those of a data set that were not even fetched
+        root = place.parent if place.is_file() else place
+        # of a data set of the Hub only what can be read was fetched, so its other files are not in the folder
         unread = (
-            [file.relative_to(root).as_posix() for file in other_files] if place else _not_fetched(stated_name, path)
+            [file.relative_to(root).as_posix() for file in other_files] if here else _not_fetched(stated_name, place)
         )
         benchmarks.append(KnownBenchmark(name, root, files, _digest(files), unread))
     return benchmarks
@@ -169,30 +173,33 @@ def named_places(names: Iterable[str]) -> dict[str, tuple[str, Path | None]]:
     return places
 
 
-def _fetched(named: str) -> Path:
-    """The files of a data set of the Hub, in its cache."""
+def _fetched(dataset: str) -> Path:
+    """Folder in the Hub's cache with the files of a data set, ORG/NAME, that can be read."""
     if constants.HF_HUB_OFFLINE:
-        raise BadInput(f"known_benchmarks: {named!r} is no folder here, and HF_HUB_OFFLINE forbids to ask the Hub")
+        raise BadInput(f"known_benchmarks: {dataset!r} is no folder here, and HF_HUB_OFFLINE forbids to ask the Hub")
     disable_progress_bars()
     endpoint = os.environ.get("HF_ENDPOINT")
     try:
-        fetched = snapshot_download(named, repo_type="dataset", allow_patterns=_HUB_FILES, endpoint=endpoint)
+        folder = snapshot_download(dataset, repo_type="dataset", allow_patterns=_HUB_FILES, endpoint=endpoint)
     except Exception as error:  # the client and the network raise errors of their own
         raise BadInput(
-            f"known_benchmarks: {named!r} is no folder here, and the Hub does not give a data set of that name "
+            f"known_benchmarks: {dataset!r} is no folder here, and the Hub does not give a data set of that name "
             f"({type(error).__name__}: {one_line(str(error).splitlines()[0] if str(error) else '', 120)}); check the "
             "name and the network, or give a folder with a copy"
         ) from None
-    return Path(fetched)
+    return Path(folder)
 
 
-def _not_fetched(named: str, fetched: Path) -> list[str]:
-    """Paths of the files of a data set of the Hub that are not fetched; empty, with a line, where the Hub fails now."""
+def _not_fetched(dataset: str, folder: Path) -> list[str]:
+    """Paths of the files of a data set of the Hub that are not fetched; empty, with a line, where the Hub fails now.
+
+    `folder`: as `_fetched` gives it; the cache names it by the commit.
+    """
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
-        paths = api.list_repo_files(named, repo_type="dataset", revision=fetched.name)
+        paths = api.list_repo_files(dataset, repo_type="dataset", revision=folder.name)
     except Exception as error:  # as in `_fetched`, whose copy in the cache is enough
-        tell(f"known_benchmarks: the Hub does not list the files of {named!r} now ({type(error).__name__})")
+        tell(f"known_benchmarks: the Hub does not list the files of {dataset!r} now ({type(error).__name__})")
         return []
     return sorted(path for path in paths if not (is_hidden(path) or _is_read(Path(path)) or _is_about(Path(path))))
 
@@ -216,6 +223,7 @@ def _files_of(place: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _is_read(file: Path) -> bool:
+    """Whether a file is a picture or a table; `dataset_infos.json` and the like are tables by their suffix alone."""
     return file.suffix.lower() in _READ_SUFFIXES and not (file.suffix.lower() == ".json" and _is_about(file))
 
 
@@ -296,7 +304,10 @@ def _pictures_of_row(row: dict[str, Any], place: str) -> Iterator[OutsidePicture
 
 
 def _picture_bytes(value: Any) -> bytes | None:
-    """The bytes of a value that is a picture; b"" for a picture that is only named, or that no text is the code of."""
+    """The bytes of a value that is a picture, None for any other value.
+
+    b"" for a picture that a table only names, and for a text that begins as one in base64 and is none.
+    """
     if isinstance(value, dict):
         value = value.get("bytes", value)
         if value is None:

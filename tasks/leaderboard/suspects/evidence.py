@@ -71,19 +71,19 @@ def history(cast: Votes, voters: Numbers, doubted: Mask) -> History:
     chance = expit(strengths[cast.pairs[:, 0]] - strengths[cast.pairs[:, 1]])
     covariance = np.linalg.pinv(laplacian(cast.pairs, games * chance * (1 - chance), len(strengths)), hermitian=True)
     reach = covariance[cast.pairs[:, 0]] - covariance[cast.pairs[:, 1]]
-    named = voters >= 0
+    has_voter = voters >= 0
     surprise = cast.weight * (cast.score - chance[cast.pair])
     shape = (len(doubted), len(cast.pairs))
-    of_voters = csr_array((surprise[named], (voters[named], cast.pair[named])), shape=shape)
+    voter_surprise = csr_array((surprise[has_voter], (voters[has_voter], cast.pair[has_voter])), shape=shape)
     own_pull = np.zeros(len(voters))
     for stretch in voters_at_once(len(doubted)):
-        moved, votes = of_voters[stretch] @ reach, trusted & (voters >= stretch.start) & (voters < stretch.stop)
+        moved, votes = voter_surprise[stretch] @ reach, trusted & (voters >= stretch.start) & (voters < stretch.stop)
         places = voters[votes] - stretch.start
         own_pull[votes] = moved[places, first[votes]] - moved[places, second[votes]]
     won = expit(strengths[first] - strengths[second] - own_pull)
     chances = _with_ties(won, float((cast.score == 0.5)[trusted].mean() if trusted.any() else 0.0))
     by_habit = habits(cast, voters) - _log_chances(chances, cast)
-    return History(cast, voters, reach, of_voters, chances, _gains(chances, cast, by_habit), by_habit)
+    return History(cast, voters, reach, voter_surprise, chances, _gains(chances, cast, by_habit), by_habit)
 
 
 def _with_ties(won: Vector, tie_share: float) -> Matrix:
@@ -154,17 +154,22 @@ def sided(history: History) -> pl.DataFrame:
     Columns: row (of the votes), voter, model (number), won (score of the side), chance (of its win), and for each of
     the `TILTS` taste_N and habit_N, the gains for the side.
     """
-    cast, named = history.cast, np.flatnonzero(history.voters >= 0)
+    cast, rows_with_voter = history.cast, np.flatnonzero(history.voters >= 0)
     outcome = first_scores(cast)
+    # a frame is one side of all votes with a voter: the first model of the pair, then the second
     sides = [
         pl.DataFrame(
             {
-                "row": named,
-                "voter": history.voters[named],
-                "model": cast.pairs[cast.pair[named], side],
-                "won": (1 - outcome if side else outcome)[named],
-                "chance": history.chances[2 * side][named],
-                **{f"{null}_{n}": history.gains[n, side, k][named] for k, null in enumerate(_NULLS) for n in _TILTED},
+                "row": rows_with_voter,
+                "voter": history.voters[rows_with_voter],
+                "model": cast.pairs[cast.pair[rows_with_voter], side],
+                "won": (1 - outcome if side else outcome)[rows_with_voter],
+                "chance": history.chances[2 * side][rows_with_voter],
+                **{
+                    f"{null}_{n}": history.gains[n, side, k][rows_with_voter]
+                    for k, null in enumerate(_NULLS)
+                    for n in _TILTED
+                },
             }
         )
         for side in (0, 1)
@@ -191,16 +196,18 @@ def omnipresent(history: History, tested: Numbers) -> Matrix:
 
     `tested`: numbers of voters, sorted.
     """
-    cast, among = history.cast, np.isin(history.voters, tested)
-    toward, place = np.sign(history.reach), (np.searchsorted(tested, history.voters[among]), cast.pair[among])
-    of_nulls = [
+    cast, is_tested = history.cast, np.isin(history.voters, tested)
+    toward, place = np.sign(history.reach), (np.searchsorted(tested, history.voters[is_tested]), cast.pair[is_tested])
+    # for each tilt and kind of honest voter two matrices (tested, pairs), sums over a voter's votes on a pair: the mean
+    # of the gains for both sides, and half of what that for the first side is above that for the second
+    pair_gains = [
         [csr_array((gain, place), (len(tested), len(cast.pairs))) for gain in ((up + down) / 2, (up - down) / 2)]
-        for up, down in history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair))[..., among]
+        for up, down in history.gains.swapaxes(1, 2).reshape(-1, 2, len(cast.pair))[..., is_tested]
     ]
     rare = np.array([*_NULLS.values()])[:, None, None]
     p = np.empty((len(tested), len(cast.models)))
     for stretch in voters_at_once(len(tested)):
-        evidence = np.stack([either[stretch] @ np.abs(toward) + more[stretch] @ toward for either, more in of_nulls])
+        evidence = np.stack([either[stretch] @ np.abs(toward) + more[stretch] @ toward for either, more in pair_gains])
         evidence = evidence.reshape(len(TILTS), len(_NULLS), *p[stretch].shape)
         mean = (logsumexp(evidence, axis=0) - np.log(len(TILTS)) + rare).min(axis=0)
         p[stretch] = np.minimum(1.0, len(cast.models) * np.exp(-mean))
@@ -214,6 +221,7 @@ def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:
     where he sees his model has more.
     """
     share = pl.col("own").sum().over("model") / pl.col("own").sum() * 2
+    # a row is one voter and one model that he had in a battle
     counted = sides.group_by("voter", "model").agg(own=pl.len())
     counted = counted.with_columns(votes=pl.col("own").sum().over("voter") // 2, share=share)
     on_model, votes, shares = (counted[name].to_numpy() for name in ("own", "votes", "share"))
@@ -229,6 +237,7 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
     is rigging with a probability of `rigged_min`. That is by Bayes' rule from these votes, and from the share of the
     key's votes that is rigged if rigged ones are all for the model and others follow the history.
     """
+    # a row is one side of a vote that has a key
     of_key = sides.with_columns(key=keys.gather(sides["row"])).drop_nulls("key")
     total = of_key["key"].n_unique() * models
     evidence = _mean_evidence([pl.col(f"taste_{n}").sum() for n in _TILTED])
@@ -247,6 +256,7 @@ def shared(sides: pl.DataFrame, keys: pl.Series, models: int, rigged_min: float)
         .filter((pl.col("voters") > 1) & (pl.col("votes") >= VOTER_VOTES_MIN))
         .select("key", "model", "rigged", p=(total * (-pl.col("evidence")).exp()).clip(upper_bound=1.0))
     )
+    # a row is one voter within one key and model, who gave the model at least one win
     member_evidence = (
         of_key.group_by("key", "model", "voter").agg(own=evidence, won=(pl.col("won") == 1).any()).filter("won")
     )
@@ -260,12 +270,15 @@ def more_often(marked: Mask, can_be_told: Mask, voters: Numbers, count: int, tru
 
     `marked` and `can_be_told` are (rows,): whether the vote has the mark, and whether that can be told.
     """
-    named = can_be_told & (voters >= 0)
-    marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (named & marked, named))
-    other = trusted[voters] & named
-    others_marked, among = (np.bincount(voters[rows], minlength=count).sum() for rows in (other & marked, other))
-    kept = np.where(trusted, 1, 0)
-    rate = (others_marked - kept * marked_votes + 0.5) / (among - kept * total + 1)
+    is_countable = can_be_told & (voters >= 0)
+    # a number is one voter's: his marked votes, and all of his votes that could have the mark
+    marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (is_countable & marked, is_countable))
+    by_trusted = trusted[voters] & is_countable
+    trusted_marked, trusted_total = (
+        np.bincount(voters[rows], minlength=count).sum() for rows in (by_trusted & marked, by_trusted)
+    )
+    is_trusted = np.where(trusted, 1, 0)
+    rate = (trusted_marked - is_trusted * marked_votes + 0.5) / (trusted_total - is_trusted * total + 1)
     return np.asarray(np.where(marked_votes > 0, binom.sf(marked_votes - 1, total, np.clip(rate, 1e-3, 1.0)), 1.0))
 
 

@@ -37,6 +37,7 @@ def _write(unsealed: Unsealed) -> Stated:
     files = sorted((unsealed.folder / "battle").rglob("*.parquet"))
     if not unsealed.counts["battle"]:
         return Stated()
+    # a row is one released battle; below, both sides are one column, whose names are the models on the board
     released = pl.concat(pl.read_parquet(path, columns=["model_a", "model_b"]) for path in files)
     gone = _off_the_board(unsealed.store, pl.concat([*released]).unique())
     votes = tables_of(unsealed.folder, unsealed.settings, unsealed.policy).whole
@@ -52,6 +53,7 @@ def _write(unsealed: Unsealed) -> Stated:
 def _off_the_board(store: Store, released_models: pl.Series) -> list[OffTheBoard]:
     """Models of anonymous battles in the store that are not `released_models`: no released vote is on them."""
     battles = battles_as_released(store).filter("anonymous", pl.col("tstamp") >= UNDATED_BEFORE)
+    # a row is one side of an anonymous battle; below, one model that is on no released side
     sides = pl.concat(battles.select(pl.col(side).alias("model"), "tstamp") for side in ("model_a", "model_b"))
     day = pl.col("tstamp").dt.date()
     gone = sides.filter(~pl.col("model").is_in(released_models.implode())).group_by("model")
@@ -114,6 +116,7 @@ def _wrong(release: OpenRelease) -> Iterator[str]:
         return
     changed = _OF_INTERVALS if manifest.layout < RANKS_SINCE else set()
     yield from _unlike(certificate.model_dump(mode="json"), rounded(right.model_dump(mode="json", exclude=changed)))
+    # a name is a model on both lists, which exclude each other
     on_board = {row.model for row in certificate.lives} & {row.model for row in certificate.off_the_board}
     yield from (f"{CERTIFICATE}: {name!r} is on the board and off it" for name in sorted(on_board))
     if not (folder / PAGE).is_file() or (folder / PAGE).read_text(encoding="utf-8") != _page(certificate):
@@ -159,6 +162,7 @@ def _sentences(certificate: Certificate) -> Iterator[str]:
     voters = "" if certificate.voters is None else f" by {certificate.voters:,} people"
     yield f"{certificate.votes:,} votes{voters} on {certificate.models:,} models."
     yield f"{apart.neighbours_apart:,} of {apart.neighbours:,} pairs of neighbours have different ranks."
+    # a row is one way to put a rival first, by removing or by reversing votes; the card names that of fewest votes
     contests = [row for row in certificate.fragility if row.contest == "first_place" and row.needed is not None]
     if contests:
         fewest = min(contests, key=lambda row: row.needed or 0)
@@ -168,6 +172,7 @@ def _sentences(certificate: Certificate) -> Iterator[str]:
     if lighter := votes_by_check.pop("not_in_full", 0):
         yield f"Votes that do not count in full on the boards: {lighter:,}."
     if certificate.dropped:
+        # a reason with its votes, most votes first, as the file has them
         listed = ", ".join(f"{_name(row.reason)} {row.votes:,}" for row in certificate.dropped[:_SHOWN])
         yield f"Votes that the policy leaves out of the release, by reason: {listed}."
     if votes_by_check:
@@ -179,6 +184,7 @@ def _sentences(certificate: Certificate) -> Iterator[str]:
             "one."
         )
     for by in ("provider", "licence", "weights"):
+        # a row is one group, such as a provider, with its share of the votes; the largest are first
         rows = [row for row in certificate.exposure if row.by == by][:_SHOWN]
         if rows:
             yield f"Votes by {by}: {', '.join(f'{_name(row.group)} {row.share:.1%}' for row in rows)}."

@@ -19,11 +19,19 @@ def _documents(sizes):
 
 
 @given(TOPICS, TOTALS, SEATS)
-def test_seats_are_all_there_is_at_most_in_every_topic_and_never_fewer_in_a_larger_one(sizes, total, seats_of):
+def test_as_many_seats_are_given_as_asked_for_if_there_are_so_many(sizes, total, seats_of):
     assert sum(seats_of(sizes, total).values()) == min(total, sum(sizes.values()))
+
+
+@given(TOPICS, TOTALS, SEATS)
+def test_no_topic_has_more_seats_than_prompts(sizes, total, seats_of):
     seats = seats_of(sizes, total)
     assert seats.keys() == sizes.keys()
     assert all(0 <= seats[topic] <= sizes[topic] for topic in sizes)
+
+
+@given(TOPICS, TOTALS, SEATS)
+def test_a_larger_topic_never_has_fewer_seats(sizes, total, seats_of):
     seats = seats_of(sizes, total)
     by_size = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
     assert [seats[topic] for topic in by_size] == sorted(seats.values(), reverse=True)
@@ -79,19 +87,38 @@ def test_a_draw_does_not_depend_on_the_order_of_documents_or_topics(sizes, total
 
 
 @given(TOPICS, TOTALS)
-def test_a_draw_takes_distinct_documents_of_their_own_topic(sizes, total):
+def test_a_draw_fills_the_seats_of_each_topic(sizes, total):
+    drawn = draw(_documents(sizes), total, seed=0)
+    assert {topic: len(chosen) for topic, chosen in drawn.items()} == quotas(sizes, total)
+
+
+@given(TOPICS, TOTALS)
+def test_a_draw_takes_no_document_twice(sizes, total):
+    drawn = draw(_documents(sizes), total, seed=0)
+    assert all(len(set(chosen)) == len(chosen) for chosen in drawn.values())
+
+
+@given(TOPICS, TOTALS)
+def test_a_draw_takes_documents_of_each_topic_for_that_topic(sizes, total):
     documents = _documents(sizes)
     drawn = draw(documents, total, seed=0)
-    assert {topic: len(chosen) for topic, chosen in drawn.items()} == quotas(sizes, total)
-    assert all(len(set(chosen)) == len(chosen) for chosen in drawn.values())
     assert all(set(chosen) <= set(documents[topic]) for topic, chosen in drawn.items())
 
 
-def test_one_new_document_displaces_at_most_one_of_its_topic():
+@pytest.fixture(scope="module")
+def grown():
+    """A draw of two topics, and one after the first topic got one more document."""
     documents = _documents({0: 40, 1: 40})
-    grown = documents | {0: [*documents[0], "new"]}
-    before, after = draw(documents, 20, seed=0), draw(grown, 20, seed=0)
+    return draw(documents, 20, seed=0), draw(documents | {0: [*documents[0], "new"]}, 20, seed=0)
+
+
+def test_a_new_document_displaces_none_of_another_topic(grown):
+    before, after = grown
     assert before[1] == after[1]
+
+
+def test_a_new_document_displaces_at_most_one_of_its_topic(grown):
+    before, after = grown
     assert len(set(before[0]) - set(after[0])) <= 1
 
 
@@ -107,34 +134,73 @@ def _by_name(topics, vectors, drawn):
     return {row.measure: row for row in measures(topics, lambda rows: vectors[rows], drawn, seed=0)}
 
 
-def test_one_prompt_of_every_topic_covers_all_and_is_even():
-    topics, vectors = _pool([60, 30, 6, 3, 1])
-    found = _by_name(topics, vectors, np.array([0, 60, 90, 96, 99]))
-    assert found["topic_coverage"].value == 1
-    assert found["distance_to_even_topics"].value == 0
-    assert found["topic_coverage"].random_mean < 0.7
-    assert found["nearest_cosine"].value > found["nearest_cosine"].random_mean
-    assert (found["topic_coverage"].prompts, found["topic_coverage"].pool) == (5, 100)
+@pytest.fixture(scope="module")
+def one_of_each():
+    """Measures of a draw of one prompt of every topic."""
+    return _by_name(*_pool([60, 30, 6, 3, 1]), np.array([0, 60, 90, 96, 99]))
 
 
-def test_the_whole_pool_is_at_no_distance_one_topic_is_far_and_an_empty_draw_has_none():
-    topics, vectors = _pool([60, 30, 6])
-    found = _by_name(topics, vectors, np.arange(96))
+def test_one_prompt_of_every_topic_covers_all_topics(one_of_each):
+    assert one_of_each["topic_coverage"].value == 1
+
+
+def test_one_prompt_of_every_topic_is_even_over_topics(one_of_each):
+    assert one_of_each["distance_to_even_topics"].value == 0
+
+
+def test_random_samples_cover_fewer_topics(one_of_each):
+    assert one_of_each["topic_coverage"].random_mean < 0.7
+
+
+def test_one_prompt_of_every_topic_is_nearer_to_the_pool_than_random_samples(one_of_each):
+    assert one_of_each["nearest_cosine"].value > one_of_each["nearest_cosine"].random_mean
+
+
+def test_a_measure_says_how_many_prompts_of_how_large_a_pool_it_is_about(one_of_each):
+    assert (one_of_each["topic_coverage"].prompts, one_of_each["topic_coverage"].pool) == (5, 100)
+
+
+def test_the_whole_pool_is_at_no_distance_of_itself():
+    found = _by_name(*_pool([60, 30, 6]), np.arange(96))
     assert found["distance_to_pool_topics"].value == found["distance_to_pool_topics"].random_high == 0
     assert found["energy_distance_to_pool"].value == pytest.approx(0, abs=1e-6)
     assert found["nearest_cosine"].value == pytest.approx(1, abs=1e-6)
-    topics, vectors = _pool([40, 40, 40])
-    found = _by_name(topics, vectors, np.arange(10))
-    assert found["topic_coverage"].value == pytest.approx(1 / 3, abs=1e-5)
-    assert found["energy_distance_to_pool"].value > 2 * found["energy_distance_to_pool"].random_high
+
+
+@pytest.fixture(scope="module")
+def of_one_topic():
+    """Measures of a draw of one topic of three alone."""
+    return _by_name(*_pool([40, 40, 40]), np.arange(10))
+
+
+def test_a_draw_of_one_topic_covers_that_topic_alone(of_one_topic):
+    assert of_one_topic["topic_coverage"].value == pytest.approx(1 / 3, abs=1e-5)
+
+
+def test_a_draw_of_one_topic_is_far_from_the_pool(of_one_topic):
+    distance = of_one_topic["energy_distance_to_pool"]
+    assert distance.value > 2 * distance.random_high
+
+
+def test_an_empty_draw_has_no_measures():
     assert _by_name(*_pool([5]), np.array([], np.int64)) == {}
 
 
-def test_of_a_large_pool_only_some_vectors_are_read():
+@pytest.fixture(scope="module")
+def large_pool():
+    """Rows of vectors that were asked for, and measures of two prompts of a large pool."""
     topics, vectors = _pool([6000, 4000])
     asked = []
-    found = measures(topics, lambda rows: asked.append(rows) or vectors[rows], np.array([3, 7000]), seed=0)
+    return asked, measures(topics, lambda rows: asked.append(rows) or vectors[rows], np.array([3, 7000]), seed=0)
+
+
+def test_of_a_large_pool_only_some_vectors_are_read(large_pool):
+    asked, _ = large_pool
     assert len(asked) == 1 and pool.POOL_MAX < len(asked[0]) <= 2 + pool.POOL_MAX + 2 * pool.RANDOM_SAMPLES
+
+
+def test_a_large_pool_is_counted_whole(large_pool):
+    _, found = large_pool
     assert {row.pool for row in found} == {10_000}
 
 

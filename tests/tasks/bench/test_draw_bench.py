@@ -73,17 +73,34 @@ def test_an_ineligible_prompt_is_never_drawn(tmp_path, why):
     assert "odd" not in bench["conversation_id"].to_list()
 
 
-def test_any_language_is_eligible_when_none_is_asked_for(tmp_path):
-    store = _arena(tmp_path, count=4, german=INELIGIBLE["other language"], unknown=INELIGIBLE["language not measured"])
-    assert _draw(store, size=100, language=None)[0]["drawn"] == 6
-    assert _draw(store, size=100, language="de")[1]["conversation_id"].to_list() == ["german"]
+@pytest.fixture
+def of_three_languages(tmp_path) -> Store:
+    """Four English prompts, a German one, and one whose language was not measured."""
+    return _arena(tmp_path, count=4, german=INELIGIBLE["other language"], unknown=INELIGIBLE["language not measured"])
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 30, 60])
-def test_exactly_as_many_as_asked_are_drawn_and_evenly(tmp_path, size):
-    counts, bench = _draw(_arena(tmp_path), size=size)
+def test_any_language_is_eligible_when_none_is_asked_for(of_three_languages):
+    assert _draw(of_three_languages, size=100, language=None)[0]["drawn"] == 6
+
+
+def test_only_the_language_that_is_asked_for_is_eligible(of_three_languages):
+    assert _draw(of_three_languages, size=100, language="de")[1]["conversation_id"].to_list() == ["german"]
+
+
+@pytest.fixture(scope="module", params=[0, 1, 7, 30, 60])
+def drawn_of(tmp_path_factory, request):
+    """A size, the counts of a draw of that size, and its rows."""
+    return request.param, *_draw(_arena(tmp_path_factory.mktemp("drawn")), size=request.param)
+
+
+def test_exactly_as_many_prompts_as_asked_for_are_drawn(drawn_of):
+    size, counts, bench = drawn_of
     assert counts["drawn"] == bench.height == size
     assert bench["document_id"].n_unique() == size
+
+
+def test_prompts_are_drawn_evenly_over_topics(drawn_of):
+    _, _, bench = drawn_of
     pool = {0: 15, 1: 15, 2: 30}
     drawn = {topic: bench.filter(topic=topic).height for topic in pool}
     assert all(drawn[topic] >= max(drawn.values()) - 1 for topic in pool if drawn[topic] < pool[topic])
@@ -109,11 +126,25 @@ def test_a_prompt_asked_twice_is_drawn_once_as_its_first_conversation(tmp_path):
     assert _draw(store, size=5)[1]["conversation_id"].to_list() == ["z"]
 
 
-def test_the_seed_decides_and_nothing_else_does(tmp_path):
+@pytest.fixture
+def of_seed_4(tmp_path):
+    """A store, and what was drawn in it with seed 4."""
     store = _arena(tmp_path)
-    drawn = _draw(store, size=12, seed=4)[1]
+    return store, _draw(store, size=12, seed=4)[1]
+
+
+def test_the_same_seed_draws_the_same(of_seed_4):
+    store, drawn = of_seed_4
     assert _draw(store, size=12, seed=4)[1].equals(drawn)
+
+
+def test_another_seed_draws_others(of_seed_4):
+    store, drawn = of_seed_4
     assert not _draw(store, size=12, seed=5)[1].equals(drawn)
+
+
+def test_neither_the_order_of_rows_nor_their_parts_change_a_draw(of_seed_4):
+    store, drawn = of_seed_4
     for table in ("conversations", "topics", "decisions"):
         rows = store.read(table).sample(fraction=1.0, shuffle=True, seed=1)
         store.replace(table, rows[:0])
@@ -143,7 +174,7 @@ def _take_away(store, name):
 
 
 @pytest.mark.parametrize(("seed", "seats"), [(0, "even"), (1, "proportional"), (4, "even")])
-def test_another_policy_replaces_the_drawn_prompts_that_it_drops_from_their_topics_and_no_other(tmp_path, seed, seats):
+def test_another_policy_replaces_only_the_drawn_prompts_that_it_drops_each_from_its_topic(tmp_path, seed, seats):
     store, random, every = _arena(tmp_path), np.random.default_rng(seed), [f"c{n:02d}" for n in range(60)]
     _decide(store, "a" * 12, random.choice(every, 3 * seed, replace=False))
     drawn = _draw(store, size=12, seats=seats)[1]
@@ -155,9 +186,16 @@ def test_another_policy_replaces_the_drawn_prompts_that_it_drops_from_their_topi
         assert _by_topic(after) == _by_topic(drawn)
         assert _draw(store, size=12, seats=seats)[1].equals(after)
         drawn = after
+
+
+@pytest.mark.parametrize(("seed", "seats"), [(0, "even"), (1, "proportional"), (4, "even")])
+def test_drawing_anew_draws_as_a_new_store_would(tmp_path, seed, seats):
+    store, random, every = _arena(tmp_path), np.random.default_rng(seed), [f"c{n:02d}" for n in range(60)]
+    _draw(store, size=12, seats=seats)
+    _decide(store, "b" * 12, random.choice(every, 4 + seed, replace=False).tolist())
     redrawn = _draw(store, size=12, seats=seats, redraw=True)[1]
     store.replace("bench_draws", store.empty("bench_draws"))
-    assert _draw(store, size=12, seats=seats)[1].equals(redrawn)  # as a new store would
+    assert _draw(store, size=12, seats=seats)[1].equals(redrawn)
 
 
 def test_a_policy_that_is_undone_gives_the_draw_of_before(tmp_path):
@@ -190,19 +228,35 @@ def test_a_drawn_prompt_that_is_taken_down_is_replaced_under_another_policy_too(
     assert _names(before) - {gone} < _names(after)
 
 
-def test_neither_an_earlier_conversation_nor_an_earlier_repeat_that_comes_in_takes_a_drawn_prompts_place(tmp_path):
+SEVEN = {f"c{n}" for n in range(7)}
+
+
+@pytest.fixture
+def with_earlier_ones(tmp_path) -> Store:
+    """A store in which seven prompts are drawn; of two, earlier forms were dropped, which another policy keeps."""
     again = [_asked("again-1", "Prompt 3?", 0, image="3"), _asked("again-2", "PROMPT 4?", 0, image="4")]
     items = [*again, *(_asked(f"c{n}", f"Prompt {n}?", n + 1, image=f"{n}", user_id="u") for n in range(8))]
-    store, drawn = _store(tmp_path, items), {f"c{n}" for n in range(7)}
+    store = _store(tmp_path, items)
     _decide(store, "a" * 12, ["again-1", "again-2", "c7"])
-    assert _drawn(store, size=7, per_user_max=7)[1] == drawn
-    _decide(store, "b" * 12)
-    assert _drawn(store, size=7, per_user_max=7)[1] == drawn
-    _decide(store, "c" * 12, ["c3"])  # its prompt is kept in another conversation
-    assert _drawn(store, size=7, per_user_max=7)[1] == drawn - {"c3"} | {"again-1"}
+    assert _drawn(store, size=7, per_user_max=7)[1] == SEVEN
+    return store
 
 
-def test_with_new_lines_another_policy_keeps_what_is_drawn_and_other_settings_draw_anew(tmp_path):
+def test_no_earlier_form_of_a_drawn_prompt_that_comes_in_takes_its_place(with_earlier_ones):
+    _decide(with_earlier_ones, "b" * 12)
+    assert _drawn(with_earlier_ones, size=7, per_user_max=7)[1] == SEVEN
+
+
+def test_a_drawn_prompt_that_is_dropped_stays_in_another_conversation_that_asked_it(with_earlier_ones):
+    _decide(with_earlier_ones, "b" * 12)
+    _drawn(with_earlier_ones, size=7, per_user_max=7)
+    _decide(with_earlier_ones, "c" * 12, ["c3"])
+    assert _drawn(with_earlier_ones, size=7, per_user_max=7)[1] == SEVEN - {"c3"} | {"again-1"}
+
+
+@pytest.fixture
+def after_a_night(tmp_path):
+    """A store, what was drawn in it, and what was drawn after a night with new prompts."""
     store = _arena(tmp_path)
     before = _draw(store, size=12)[1]
     new = [_asked(f"n{n}", f"New {n}?", 500 + n, image_ids=[f"{900 + n:032x}"]) for n in range(40)]
@@ -210,12 +264,31 @@ def test_with_new_lines_another_policy_keeps_what_is_drawn_and_other_settings_dr
     store.append("decisions", frame_of(Decision, map(decision, new)))
     store.append("topics", frame_of(TopicMember, [_member(item, n % 3) for n, item in enumerate(new)]))
     measure_clean(store, new, language={item.prompt_id: {"language": "en"} for item in new})
-    night = _draw(store, size=12)[1]
-    assert _names(night) - _names(before)  # new lines compete
+    return store, _names(before), _draw(store, size=12)[1]
+
+
+def test_new_prompts_compete_with_the_drawn_ones(after_a_night):
+    _, before, night = after_a_night
+    assert _names(night) - before
+
+
+def test_another_policy_keeps_the_new_prompts_that_are_drawn(after_a_night):
+    store, _, night = after_a_night
+    _decide(store, "b" * 12, sorted(_names(night))[:1])
+    assert len(_names(_draw(store, size=12)[1]) & _names(night)) == 11
+
+
+def test_another_size_draws_as_many_under_another_policy(after_a_night):
+    store, _, night = after_a_night
+    _decide(store, "b" * 12, sorted(_names(night))[:1])
+    _draw(store, size=12)
+    assert _draw(store, size=14)[0]["drawn"] == 14
+
+
+def test_another_seed_draws_anew_under_another_policy(after_a_night):
+    store, _, night = after_a_night
     _decide(store, "b" * 12, sorted(_names(night))[:1])
     after = _draw(store, size=12)[1]
-    assert len(_names(after) & _names(night)) == 11
-    assert _draw(store, size=14)[0]["drawn"] == 14
     assert not _draw(store, size=12, seed=3)[1].equals(after)
 
 
@@ -271,7 +344,12 @@ def test_every_filter_is_a_setting(tmp_path, bench, name):
     assert _drawn(_store(tmp_path, items, presets={"preset"}), **bench)[1] == {name}
 
 
-def test_a_prompt_that_repeats_an_earlier_one_is_not_drawn(tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [({}, {"first", "long", "other"}), ({"repeats": True}, {"first", "words", "long", "longer", "other"})],
+    ids=["usual", "repeats"],
+)
+def test_a_prompt_that_repeats_an_earlier_one_is_drawn_only_where_a_setting_says_so(tmp_path, settings, names):
     long = "In the triangle shown here two sides are equal and one angle has forty degrees, find the others"
     items = [
         _asked("first", "What is this?"),
@@ -280,12 +358,10 @@ def test_a_prompt_that_repeats_an_earlier_one_is_not_drawn(tmp_path):
         _asked("longer", f"Please tell me. {long}", 3, image="3"),
         _asked("other", "What is this?", 4, image="4"),
     ]
-    store = _store(tmp_path, items)
-    assert _drawn(store)[1] == {"first", "long", "other"}
-    assert _drawn(store, repeats=True)[1] == {"first", "words", "long", "longer", "other"}
+    assert _drawn(_store(tmp_path, items), **settings)[1] == names
 
 
-def test_no_table_of_texts_is_read_at_once_and_how_many_rows_are_decides_nothing(tmp_path, monkeypatch):
+def test_reading_texts_a_few_rows_at_a_time_draws_the_same(tmp_path, monkeypatch):
     long = "In the triangle shown here two sides are equal and one angle has forty degrees, find the others"
     items = [_asked(f"c{n:02}", f"{long}, number {n // 2} of them?", n, image=f"{n % 7}") for n in range(30)]
     store = _store(tmp_path, [*items, *sides("vote", "Why?", "So.", image_ids=["a" * 32])])
@@ -310,18 +386,25 @@ def test_no_table_of_texts_is_read_at_once_and_how_many_rows_are_decides_nothing
     assert drawn() == first
 
 
-def test_repeats_and_one_users_prompts_are_thinned_where_topics_are_smallest():
+def test_likeness_of_prompts_is_not_handed_on():
     prompts = pl.DataFrame({"document_id": ["a", "b", "c"]})
     pairs = pl.DataFrame({"document_id": ["b", "c"], "other_id": ["a", "b"]})
     assert first_of_alike(prompts, pairs)["document_id"].to_list() == ["a", "c"]
-    prompts = pl.DataFrame({"asked_id": list("abcd"), "user_id": ["u"] * 4, "topic": [0, 0, 0, 1]})
-    nothing = pl.Series(dtype=pl.String)
-    assert "d" in capped(prompts, 1, 3, nothing)["asked_id"]
-    assert capped(prompts, 1, 3, pl.Series(["b"]))["asked_id"].to_list() == ["b"]
+
+
+OF_ONE_USER = pl.DataFrame({"asked_id": list("abcd"), "user_id": ["u"] * 4, "topic": [0, 0, 0, 1]})
+
+
+def test_one_user_s_prompts_are_thinned_from_the_largest_topics():
+    assert "d" in capped(OF_ONE_USER, 1, 3, pl.Series(dtype=pl.String))["asked_id"]
+
+
+def test_a_drawn_prompt_stays_when_its_user_s_prompts_are_thinned():
+    assert capped(OF_ONE_USER, 1, 3, pl.Series(["b"]))["asked_id"].to_list() == ["b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["u", "v", None]), st.integers(0, 3)), max_size=30), st.integers(1, 5))
-def test_no_user_has_more_than_the_cap_and_no_prompt_is_lost_to_it_needlessly(rows, cap):
+def test_only_what_a_user_asked_beyond_the_cap_is_lost_to_it(rows, cap):
     prompts = pl.DataFrame(
         [(f"d{n}", user, topic) for n, (user, topic) in enumerate(rows)],
         schema={"asked_id": pl.String, "user_id": pl.String, "topic": pl.Int32},
@@ -333,13 +416,11 @@ def test_no_user_has_more_than_the_cap_and_no_prompt_is_lost_to_it_needlessly(ro
     assert left["user_id"].null_count() == prompts["user_id"].null_count()
 
 
-def test_the_cap_holds_and_n_is_still_exact_where_it_can_be(tmp_path):
+@pytest.mark.parametrize(("size", "short"), [(8, None), (9, 1)])
+def test_a_draw_is_short_only_of_what_the_cap_of_users_forbids(tmp_path, size, short):
     items = [_asked(f"c{n:02}", f"Prompt {n}?", n, user_id=f"{n % 4}") for n in range(40)]
-    store = _store(tmp_path, items)
-    counts, drawn = _drawn(store, size=8, per_user_max=2)
-    assert len(drawn) == 8 and "short" not in counts
-    counts, drawn = _drawn(store, size=9, per_user_max=2)
-    assert len(drawn) == 8 and counts["short"] == 1
+    counts, drawn = _drawn(_store(tmp_path, items), size=size, per_user_max=2)
+    assert (len(drawn), counts.get("short")) == (8, short)
 
 
 def test_a_document_of_three_times_the_weight_comes_first_three_times_as_often():

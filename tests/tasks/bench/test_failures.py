@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from random import Random
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -136,23 +137,51 @@ def test_prompts_about_places_are_told_from_the_same_words_about_other_things(se
     assert found["phrase"].to_list() == ABOUT_PLACES
 
 
-def test_the_pool_is_what_was_planted_and_the_set_even_over_types_without_safety(arena):
-    store, planted = arena
-    found, counts = find(store)
+@pytest.fixture(scope="module")
+def pool(arena):
+    """The failures that were found in the arena, and how many."""
+    return find(arena[0])
+
+
+def test_the_pool_is_what_was_planted(arena, pool):
+    (found, counts), (_, planted) = pool, arena
     assert dict(found.select("document_id", "failure_type").iter_rows()) == planted
     assert counts["pool"] == len(planted) == PLANTED * 7
-    assert set(found["judges"]) == {2, 3}
+
+
+def test_a_failure_says_how_many_people_saw_it(pool):
+    assert set(pool[0]["judges"]) == {2, 3}
+
+
+def test_a_failure_says_what_decided_its_type(pool):
     deciders = {"safety": "moderation", None: None}
-    assert [deciders.get(kind, "rule") for kind in found["failure_type"]] == found["typed_by"].to_list()
-    assert all(2 <= len(models) <= 6 for models in found["models"])
-    store, _ = arena
-    found, _ = find(store, failure_size=18)
-    drawn = found.filter("drawn")["failure_type"].fill_null("undecided").value_counts().rows()
+    assert [deciders.get(kind, "rule") for kind in pool[0]["failure_type"]] == pool[0]["typed_by"].to_list()
+
+
+def test_a_failure_names_the_models_of_its_votes(pool):
+    assert all(2 <= len(models) <= 6 for models in pool[0]["models"])
+
+
+@pytest.fixture(scope="module")
+def drawn_failures(arena):
+    """Failures that were drawn for a set of 18, and what a release has of them."""
+    found, _ = find(arena[0], failure_size=18)
+    return found.filter("drawn"), gathered_rows(arena[0]).rows["failures"]
+
+
+def test_the_set_is_even_over_types_without_safety(drawn_failures):
+    drawn = drawn_failures[0]["failure_type"].fill_null("undecided").value_counts().rows()
     kinds = [kind.value for kind in TYPES if kind is not FailureType.SAFETY]
     assert dict(drawn) == dict.fromkeys([*kinds, "undecided"], 3)
-    released = gathered_rows(store).rows["failures"]
-    assert set(released["question_id"]) == set(found.filter("drawn")["conversation_id"])
-    assert all([turn["role"] for turn in turns] == ["user"] for turns in released["turns"])
+
+
+def test_the_drawn_failures_are_released(drawn_failures):
+    drawn, released = drawn_failures
+    assert set(released["question_id"]) == set(drawn["conversation_id"])
+
+
+def test_failures_are_released_without_their_answers(drawn_failures):
+    assert all([turn["role"] for turn in turns] == ["user"] for turns in drawn_failures[1]["turns"])
 
 
 def test_a_prompt_that_became_unsafe_after_the_draw_is_not_released(arena):
@@ -166,31 +195,49 @@ def test_a_prompt_that_became_unsafe_after_the_draw_is_not_released(arena):
     store.replace("decisions", before)
 
 
-def test_one_person_is_enough_only_where_a_setting_says_so(arena):
+def test_one_person_is_enough_where_a_setting_says_so(arena):
     store, planted = arena
     found, _ = find(store, failure_judges_min=1)
     assert set(planted) < set(found["document_id"])
+
+
+def test_more_people_are_needed_where_a_setting_says_so(arena):
+    store, planted = arena
     found, _ = find(store, failure_judges_min=3)
     assert 0 < found.height < len(planted) and set(found["judges"]) == {3}
 
 
-def test_error_rates_are_bad_votes_of_all_votes_on_prompts_of_that_type_failed_or_not(arena):
-    store, planted = arena
-    votes = store.read("battles")
+def test_how_many_people_make_a_failure_changes_no_error_rate(arena):
+    store, _ = arena
     find(store, failure_judges_min=1)
     rates = store.read("failure_rates")
     find(store)
-    assert store.read("failure_rates").equals(rates)  # how many people make a failure changes no rate
+    assert store.read("failure_rates").equals(rates)
+
+
+def test_error_rates_count_all_votes_on_prompts_of_a_type_failed_or_not(arena):
+    store, planted = arena
+    votes = store.read("battles")
+    find(store)
+    rates = store.read("failure_rates")
     sums = rates.group_by("failure_type").agg(pl.col("battles", "both_bad").sum())
     counted = {name: counts for name, *counts in sums.iter_rows()}
     assert counted["all"] == [2 * votes.height, 2 * votes.filter(winner="tie_bothbad").height]
     bad = sum(2 + n % 2 for n in range(PLANTED))
     assert counted["spatial_imagination"] == [2 * (bad + PLANTED), 2 * bad]  # one vote a prompt was not bad
     assert set(counted) == {*(kind or "undecided" for kind in planted.values()), "all"}
+
+
+def test_an_error_rate_is_the_share_of_votes_for_both_bad(arena):
+    store, _ = arena
+    find(store)
+    rates = store.read("failure_rates")
     assert (rates["error_rate"] == rates["both_bad"] / rates["battles"]).all()
 
 
-def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, curate, tmp_path):
+@pytest.fixture
+def reviewed(arena, curate, tmp_path):
+    """A store in which a person called one undecided failure a hallucination and one unsafe; and these two."""
     store, planted = arena
     find(store)
     first, second = [document for document, kind in planted.items() if kind is None][:2]
@@ -198,49 +245,96 @@ def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, c
     filled.write_text(f"document_id,verdict\n{first},hallucination\n{second},Safety\n")
     code, out, _ = curate("review", "in", "failures", filled, "--store", store.root)
     assert code == 0 and out.startswith("2 verdicts")
-    found, _ = find(store)
-    rows = {row["document_id"]: row for row in found.to_dicts()}
-    told = {name: (rows[name]["failure_type"], rows[name]["reviewed"], rows[name]["drawn"]) for name in (first, second)}
-    assert told == {first: ("hallucination", True, True), second: ("safety", True, False)}
-    page = reviewing(store, queues=[FailuresQueue()])
-    path = f"/review/failures/{item_key('failures', first)}"
-    html = page.client.get(path).text
-    assert "Now: hallucination" in html and html.count('<section class="side') == 2  # both answers of the vote
-    fields = page.page("failures")[1] | {"shown": shown_of(html), "verdict": "visual_reasoning"}
-    assert page.client.post(path, data=fields).status_code == 200
-    found, _ = find(store)
-    assert dict(found.select("document_id", "failure_type").iter_rows())[first] == "visual_reasoning"
+    find(store)
+    yield store, first, second
     store.replace("reviews", pl.DataFrame(schema=store.read("reviews").schema))
 
 
-def test_a_chosen_tagger_is_asked_once_about_the_pool_alone_and_says_null_where_it_cannot_tell(arena):
-    store, planted = arena
-    find(store)
-    settings = Settings(store=store.root, providers={"failure_types": "tests.failure_tagger:Told"}, workers=1)
+def _typed(store, document):
+    (row,) = store.read("failures").filter(document_id=document).to_dicts()
+    return row["failure_type"], row["reviewed"], row["drawn"]
+
+
+def test_a_person_decides_the_type_of_a_failure(reviewed):
+    store, hallucinated, _ = reviewed
+    assert _typed(store, hallucinated) == ("hallucination", True, True)
+
+
+def test_what_a_person_calls_unsafe_is_not_drawn(reviewed):
+    store, _, unsafe = reviewed
+    assert _typed(store, unsafe) == ("safety", True, False)
+
+
+def _review_page(store, document):
+    """The reviewers' pages, the path of a failure among them, and its page."""
+    pages = reviewing(store, queues=[FailuresQueue()])
+    path = f"/review/failures/{item_key('failures', document)}"
+    return pages, path, pages.client.get(path).text
+
+
+def test_the_page_of_a_failure_shows_its_type_beside_both_answers_of_the_vote(reviewed):
+    store, hallucinated, _ = reviewed
+    _, _, html = _review_page(store, hallucinated)
+    assert "Now: hallucination" in html and html.count('<section class="side') == 2
+
+
+def test_a_person_changes_the_type_of_a_failure_on_its_page(reviewed):
+    store, hallucinated, _ = reviewed
+    pages, path, html = _review_page(store, hallucinated)
+    fields = pages.page("failures")[1] | {"shown": shown_of(html), "verdict": "visual_reasoning"}
+    assert pages.client.post(path, data=fields).status_code == 200
+    found, _ = find(store)
+    assert dict(found.select("document_id", "failure_type").iter_rows())[hallucinated] == "visual_reasoning"
+
+
+TAGGER = "tests.failure_tagger:Told"
+
+
+@pytest.fixture(scope="module")
+def tagged(arena):
+    """Settings with a tagger of failures, the providers, and the report of asking it about the pool."""
+    find(arena[0])
+    settings = Settings(store=arena[0].root, providers={"failure_types": TAGGER}, workers=1)
     providers = Providers(settings.providers)
     report = measure_failures.fn(settings, providers)
-    refused = {"failure_types: refused": PLANTED}
-    assert (report.model_calls, report.failures) == ({"failure_types": len(planted)}, refused)
-    assert len(ASKED_OF_TAGGER) == len(set(ASKED_OF_TAGGER)) == len(planted)
+    asked = [*ASKED_OF_TAGGER]
+    return settings, providers, report, asked
+
+
+def test_a_chosen_tagger_is_asked_once_about_the_pool_alone(arena, tagged):
+    _, _, report, asked = tagged
+    assert report.model_calls == {"failure_types": len(arena[1])}
+    assert len(asked) == len(set(asked)) == len(arena[1])
+
+
+def test_what_a_chosen_tagger_refuses_is_counted(tagged):
+    assert tagged[2].failures == {"failure_types: refused": PLANTED}
+
+
+def test_a_failure_has_the_type_that_a_chosen_tagger_says_or_none_where_it_cannot_tell(arena, tagged):
+    (store, planted), (_, providers, *_) = arena, tagged
     found, _ = find(store, BY_RULE | {"failure_types": signal_of("failure_types", providers).version})
     types = {row["document_id"]: (row["failure_type"], row["typed_by"]) for row in found.to_dicts()}
-    tagger = "tests.failure_tagger:Told"
     expected = {FailureType.SAFETY: ("safety", "moderation")}
     expected |= dict.fromkeys((FailureType.VISUAL_RECOGNITION, FailureType.VISUAL_REASONING), (None, None))
-    assert types == {name: expected.get(kind, ("hallucination", tagger)) for name, kind in planted.items()}
-    assert measure_failures.fn(settings, providers).model_calls == {"failure_types": PLANTED}  # those that failed
-    find(store)
+    assert types == {name: expected.get(kind, ("hallucination", TAGGER)) for name, kind in planted.items()}
 
 
-def test_new_models_meet_the_drawn_failures_and_stand_beside_those_that_people_voted_on(arena):
+def test_a_chosen_tagger_is_asked_again_what_it_refused(tagged):
+    settings, providers, *_ = tagged
+    assert measure_failures.fn(settings, providers).model_calls == {"failure_types": PLANTED}
+
+
+@pytest.fixture(scope="module")
+def asked_new_model(arena):
+    """A store in which a new model won one drawn failure and refused another, its failures, and the benchmark."""
     store, _ = arena
     found, _ = find(store, failure_size=18)
-    drawn, hidden = found.filter("drawn"), found.filter("drawn")["document_id"][0]
+    hidden = found.filter("drawn")["document_id"][0]
     reserved = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}
     store.replace("hidden", frame_of(HiddenItem, [HiddenItem(document_id=hidden, **reserved)]))
     bench = bench_of(store, EvaluateSettings(bench="failures"))
     asked = {each.question_id: each.document_id for each in bench.questions}
-    assert set(asked.values()) == set(drawn["document_id"]) - {hidden} and bench.draw.startswith("failures-")
     (name, document), (other, second) = list(asked.items())[:2]
     about = {"model": "new", "version": "1", "tokens": 1, "text": "Hm."}
     answers = [
@@ -250,16 +344,36 @@ def test_new_models_meet_the_drawn_failures_and_stand_beside_those_that_people_v
     won = verdict(question_id=name, document_id=document, model_b="new", draw=bench.draw, label="B>A")
     store.replace("answers", frame_of(Answer, answers))
     store.replace("verdicts", frame_of(Verdict, [won]))
-    marks = hard_prompts(store)
-    new = dict(marks.filter(model="new")["question_id", "mark"].iter_rows())
-    assert new == {name: "?", other: "R"}  # a win over a baseline says nothing of what is right
-    voted = marks.filter(question_id=name).filter(pl.col("votes") > 0)
-    failed = found.row(by_predicate=pl.col("conversation_id") == name, named=True)["models"]
-    assert set(voted.filter(mark="X")["model"]) <= set(failed) and set(voted["mark"]) <= {"X", "?"}
-    shown = failures_part(store, store.read("failures")["conversation_id"])
-    assert ">?<" in shown.figure.svg and ">X<" in shown.figure.svg and "new" in shown.table.columns
+    yield SimpleNamespace(store=store, found=found, bench=bench, hidden=hidden, won=name, refused=other)
     for table in ("hidden", "answers", "verdicts"):
         store.replace(table, store.empty(table))
+
+
+def test_new_models_are_asked_the_drawn_failures_that_are_not_hidden(asked_new_model):
+    drawn = set(asked_new_model.found.filter("drawn")["document_id"])
+    assert {each.document_id for each in asked_new_model.bench.questions} == drawn - {asked_new_model.hidden}
+
+
+def test_the_draw_of_failures_is_called_so(asked_new_model):
+    assert asked_new_model.bench.draw.startswith("failures-")
+
+
+def test_a_win_over_a_baseline_marks_no_answer_of_a_new_model_as_right(asked_new_model):
+    marks = dict(hard_prompts(asked_new_model.store).filter(model="new")["question_id", "mark"].iter_rows())
+    assert marks == {asked_new_model.won: "?", asked_new_model.refused: "R"}
+
+
+def test_only_models_that_people_voted_both_bad_are_marked_as_failed(asked_new_model):
+    voted = hard_prompts(asked_new_model.store).filter(question_id=asked_new_model.won).filter(pl.col("votes") > 0)
+    of_prompt = pl.col("conversation_id") == asked_new_model.won
+    failed = asked_new_model.found.row(by_predicate=of_prompt, named=True)["models"]
+    assert set(voted.filter(mark="X")["model"]) <= set(failed) and set(voted["mark"]) <= {"X", "?"}
+
+
+def test_the_report_shows_new_models_beside_those_that_people_voted_on(asked_new_model):
+    store = asked_new_model.store
+    part = failures_part(store, store.read("failures")["conversation_id"])
+    assert ">?<" in part.figure.svg and ">X<" in part.figure.svg and "new" in part.table.columns
 
 
 def test_without_failures_the_bench_says_what_to_do(tmp_path):

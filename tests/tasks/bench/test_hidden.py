@@ -49,17 +49,38 @@ def _hidden(store, only_drawn=True):
     return set(rows.filter("drawn")["document_id"] if only_drawn else rows["document_id"])
 
 
-def test_the_splits_are_disjoint_and_nothing_reserved_is_released(tmp_path):
-    store = _arena(tmp_path)
-    counts = _draw(store, size=40, hidden_size=8)
-    assert counts["hidden"] == 8
-    reserved = _hidden(store, only_drawn=False)
-    assert 8 < len(reserved) == counts["reserved"] < 35
-    assert not reserved & set(store.read("bench")["document_id"])
-    secret = set(store.read("conversations").filter(_on(reserved))["conversation_id"])
+@pytest.fixture(scope="module")
+def split(tmp_path_factory):
+    """A store with a benchmark and a hidden split, and the counts of their draw. Do not write to it."""
+    store = _arena(tmp_path_factory.mktemp("split"))
+    return store, _draw(store, size=40, hidden_size=8)
+
+
+def test_as_many_prompts_as_asked_for_are_hidden(split):
+    assert split[1]["hidden"] == 8
+
+
+def test_more_prompts_than_are_hidden_are_reserved(split):
+    store, counts = split
+    assert 8 < len(_hidden(store, only_drawn=False)) == counts["reserved"] < 35
+
+
+def test_nothing_reserved_is_in_the_benchmark(split):
+    store, _ = split
+    assert not _hidden(store, only_drawn=False) & set(store.read("bench")["document_id"])
+
+
+def test_nothing_reserved_is_released(split):
+    store, _ = split
+    secret = set(store.read("conversations").filter(_on(_hidden(store, only_drawn=False)))["conversation_id"])
     rows = _released(store).rows
     assert not secret & {*rows["chat"]["conversation_id"], *rows["bench"]["question_id"]}
-    assert rows["chat"].height + rows["bench"].height + len(reserved) == 100
+
+
+def test_all_that_is_not_reserved_is_released(split):
+    store, _ = split
+    rows = _released(store).rows
+    assert rows["chat"].height + rows["bench"].height + len(_hidden(store, only_drawn=False)) == 100
 
 
 @pytest.mark.parametrize("late", ["came in", "was let in"])
@@ -85,18 +106,19 @@ def _on(documents):
     return pl.col("document_id").is_in(list(documents))
 
 
-def test_the_hidden_split_takes_as_many_from_one_topic_as_from_another(tmp_path):
-    store = _arena(tmp_path)
-    _draw(store, hidden_size=8)
-    assert sorted(store.read("hidden").filter("drawn")["topic"].to_list()) == [0] * 4 + [1] * 4
+def test_the_hidden_split_takes_as_many_from_one_topic_as_from_another(split):
+    assert sorted(split[0].read("hidden").filter("drawn")["topic"].to_list()) == [0] * 4 + [1] * 4
 
 
-def test_a_prompt_is_reserved_in_the_months_after_it_was_asked_and_then_no_more(tmp_path):
-    store = _arena(tmp_path)
-    _draw(store)
-    september = store.read("hidden")
+def test_a_prompt_is_reserved_in_the_months_after_it_was_asked(split):
+    september = split[0].read("hidden")
     assert set(september["first_month"]) == {"2024-08", "2024-09"}
     assert set(september["last_month"]) == {"2024-09", "2024-10"}
+
+
+def test_nothing_is_reserved_once_its_months_are_over(tmp_path):
+    store = _arena(tmp_path)
+    _draw(store)
     _draw(store, hidden_epoch="2024-11")
     assert store.read("hidden").is_empty()
 
@@ -112,17 +134,33 @@ def test_what_is_hidden_tonight_was_in_no_release_of_an_earlier_night(tmp_path):
         released |= set(rows.filter(rows["conversation_id"].is_in(chat.implode()))["document_id"])
 
 
-def test_a_new_month_says_what_enters_what_retires_and_why(tmp_path):
-    store = _arena(tmp_path)
+@pytest.fixture(scope="module")
+def new_month(tmp_path_factory):
+    """What was hidden in August, what is hidden in September, and the changes between them."""
+    store = _arena(tmp_path_factory.mktemp("month"))
     _draw(store, hidden_size=6, hidden_epoch="2024-08")
     before = _hidden(store)
     _draw(store, hidden_size=6, hidden_epoch="2024-09")
-    after, changes = _hidden(store), store.read("hidden_changes")
+    return before, _hidden(store), store.read("hidden_changes")
+
+
+def test_a_new_month_says_what_enters(new_month):
+    before, after, changes = new_month
     assert set(changes.filter(change="enters")["document_id"]) == after - before
+
+
+def test_a_new_month_says_what_retires(new_month):
+    before, after, changes = new_month
     assert set(changes.filter(change="retires")["document_id"]) == before - after
-    assert set(changes["epoch"]) == {"2024-09"}
-    assert "first asked in 2024-09" in changes["why"].to_list()
-    assert "asked in 2024-07: its 2 months are over" in changes["why"].to_list()
+
+
+def test_changes_of_a_new_month_name_that_month(new_month):
+    assert set(new_month[2]["epoch"]) == {"2024-09"}
+
+
+@pytest.mark.parametrize("why", ["first asked in 2024-09", "asked in 2024-07: its 2 months are over"])
+def test_a_new_month_says_why_a_prompt_enters_or_retires(new_month, why):
+    assert why in new_month[2]["why"].to_list()
 
 
 def test_the_seed_of_a_run_changes_nothing_hidden(tmp_path):
@@ -153,12 +191,12 @@ def test_a_prompt_that_somebody_else_asked_in_other_words_is_not_hidden(tmp_path
     turns = [alike.turns[0].model_copy(update={"content": text}), alike.turns[1]]
     more = _arena(tmp_path / "more", more=[alike.model_copy(update={"turns": turns})])
     _draw(more)
-    assert asked.document_id in _hidden(more, only_drawn=False)
+    assert asked.document_id in _hidden(more, only_drawn=False), "it is reserved, and would be hidden otherwise"
     assert asked.document_id not in _hidden(more)
 
 
 @pytest.mark.parametrize("bench", [{"hidden_size": 0}, {"hidden_fraction": 1e-9}])
-def test_a_hidden_split_can_be_switched_off_or_be_empty(tmp_path, bench):
+def test_without_a_hidden_split_nothing_is_reserved(tmp_path, bench):
     store = _arena(tmp_path)
     counts = _draw(store, **bench)
     assert counts["reserved"] == counts["hidden"] == 0

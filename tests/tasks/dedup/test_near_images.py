@@ -47,15 +47,19 @@ def _search(images: pl.DataFrame, radius: NearImages = RADIUS) -> pl.DataFrame:
     return near_images(near_hashes(images, radius), images, radius)
 
 
-def test_an_image_at_the_limit_of_all_three_is_near_within_the_policys_radius():
+def test_an_image_at_the_limit_of_all_three_measures_is_near():
     found = _search(pl.DataFrame([_image(A), _image(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
     assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
     assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
-    wide = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
-    images = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
-    assert _search(images, wide).height == 1
-    assert _search(images).height == 0
+
+
+WIDE = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
+
+
+@pytest.mark.parametrize(("radius", "pairs"), [(WIDE, 1), (RADIUS, 0)], ids=["wide", "usual"])
+def test_the_radius_of_a_policy_says_how_far_an_image_may_be(radius, pairs):
+    assert _search(pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)]), radius).height == pairs
 
 
 @pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 49, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
@@ -77,7 +81,7 @@ WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 
     [(WHITE, WHITE - 3, 1.0), (WHITE, BLACK, 0.0), (GREY, (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1), 0.0)],
     ids=["equally flat", "flat and unlike", "flat and varied"],
 )
-def test_correlation_of_pixels(one, other, correlation):
+def test_flat_images_correlate_by_their_level_alone(one, other, correlation):
     (found,) = grey_correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
     assert found == pytest.approx(correlation, abs=1e-4)
 
@@ -97,27 +101,56 @@ def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
     return frame_of(NearImage, rows)
 
 
-def test_of_two_that_could_stand_for_it_the_nearer_does():
+def test_of_two_that_could_stand_for_an_image_the_nearer_does():
     assert representatives([A, B, C], _near((A, C, 5), (B, C, 4)))[C] == B
+
+
+def test_of_two_that_could_stand_for_an_image_from_equally_near_the_first_does():
     assert representatives([A, B, C], _near((A, C, 4), (B, C, 4)))[C] == A
 
 
 NAMES = st.sampled_from("abcdefg")
 
 
-@given(st.permutations("abcdefg"), st.sets(st.tuples(NAMES, NAMES), max_size=12), st.randoms(use_true_random=False))
-def test_laws_of_representatives(order, pairs, chance):
-    pairs = sorted({(min(pair), max(pair)) for pair in pairs if len(set(pair)) == 2})
-    listed = [(a, b, (ord(a) * ord(b)) % 3) for a, b in pairs]
-    chosen = representatives(order, _near(*listed))
-    for name, stands in chosen.items():
-        assert chosen[stands] == stands
-        assert name == stands or (min(name, stands), max(name, stands)) in pairs
-        assert order.index(stands) <= order.index(name)
-    alone = [name for name in order if chosen[name] == name]
-    assert not [pair for pair in pairs if pair[0] in alone and pair[1] in alone]
-    chance.shuffle(listed)
-    assert representatives(order, _near(*listed)) == chosen
+ORDERS = st.permutations("abcdefg")
+NEAR_PAIRS = st.sets(st.tuples(NAMES, NAMES), max_size=12).map(
+    lambda pairs: [
+        (a, b, (ord(a) * ord(b)) % 3) for a, b in sorted({(min(pair), max(pair)) for pair in pairs}) if a != b
+    ]
+)
+"""Two names in order, and the distance of their images."""
+
+
+@given(ORDERS, NEAR_PAIRS)
+def test_who_stands_for_another_image_stands_for_itself(order, pairs):
+    chosen = representatives(order, _near(*pairs))
+    assert all(chosen[stands] == stands for stands in chosen.values())
+
+
+@given(ORDERS, NEAR_PAIRS)
+def test_only_an_image_near_another_stands_for_it(order, pairs):
+    near = {(a, b) for a, b, _ in pairs}
+    chosen = representatives(order, _near(*pairs))
+    assert {(min(pair), max(pair)) for pair in chosen.items() if len({*pair}) == 2} <= near
+
+
+@given(ORDERS, NEAR_PAIRS)
+def test_no_later_image_stands_for_an_earlier_one(order, pairs):
+    chosen = representatives(order, _near(*pairs))
+    assert all(order.index(stands) <= order.index(name) for name, stands in chosen.items())
+
+
+@given(ORDERS, NEAR_PAIRS)
+def test_of_two_near_images_one_is_stood_for(order, pairs):
+    chosen = representatives(order, _near(*pairs))
+    alone = {name for name in order if chosen[name] == name}
+    assert not [(a, b) for a, b, _ in pairs if {a, b} <= alone]
+
+
+@given(ORDERS, NEAR_PAIRS, st.randoms(use_true_random=False))
+def test_the_order_of_pairs_does_not_change_who_stands_for_an_image(order, pairs, chance):
+    mixed = chance.sample(pairs, len(pairs))
+    assert representatives(order, _near(*mixed)) == representatives(order, _near(*pairs))
 
 
 def _copies(deciding, second_prompt: str) -> dict:
@@ -131,8 +164,11 @@ def _copies(deciding, second_prompt: str) -> dict:
     return decided
 
 
-def test_the_same_question_about_a_copy_of_the_image_is_a_repeat_and_another_is_none(deciding):
+def test_the_same_question_about_a_copy_of_the_image_is_a_repeat(deciding):
     assert _copies(deciding, "What is this?")["resized"]["duplicate_of"] == "original"
+
+
+def test_another_question_about_a_copy_of_the_image_is_no_repeat(deciding):
     assert _copies(deciding, "Who painted it?")["resized"]["keep"]
 
 
@@ -178,26 +214,54 @@ def store(tmp_path) -> Store:
     return store
 
 
+def test_images_that_were_searched_for_are_not_searched_for_again(store):
+    assert [_searched(store), _searched(store)] == [3, 0]
+
+
 def test_only_new_images_are_searched_for(store):
-    assert _searched(store) == 3
-    assert _searched(store) == 0
+    _searched(store)
     _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1, IDS[3]: 3})
     assert _searched(store) == 1
+
+
+def test_a_new_image_is_paired_with_those_that_were_searched_for_before(store):
+    _searched(store)
+    _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1, IDS[3]: 3})
+    _searched(store)
     assert _stored_pairs(store) == [(IDS[0], IDS[1]), (IDS[0], IDS[3]), (IDS[1], IDS[3])]
 
 
 def test_another_radius_searches_everything_again(store):
     _searched(store)
     assert _searched(store, NearImages(phash_distance_max=0)) == 3
+
+
+def test_another_radius_leaves_no_pair_of_the_radius_before(store):
+    _searched(store)
+    _searched(store, NearImages(phash_distance_max=0))
     assert _stored_pairs(store) == []
 
 
-def test_an_image_that_is_gone_takes_its_pairs_with_it(store):
+@pytest.fixture
+def without_one(store) -> Store:
+    """The store after a search, which then lost one of two images that are a pair."""
     _searched(store)
     _hold(store, {IDS[0]: 0, IDS[2]: 2**40 - 1})
-    assert _searched(store) == 0
-    assert _stored_pairs(store) == []
-    assert store.read("searched_images")["image_id"].to_list() == [IDS[0], IDS[2]]
+    return store
+
+
+def test_nothing_is_searched_for_because_an_image_is_gone(without_one):
+    assert _searched(without_one) == 0
+
+
+def test_an_image_that_is_gone_takes_its_pairs_with_it(without_one):
+    _searched(without_one)
+    assert _stored_pairs(without_one) == []
+
+
+def test_an_image_that_is_gone_no_longer_counts_as_searched_for(without_one):
+    _searched(without_one)
+    assert without_one.read("searched_images")["image_id"].to_list() == [IDS[0], IDS[2]]
 
 
 def test_a_search_killed_between_its_two_tables_is_made_again(store):

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from datetime import timedelta
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -48,31 +49,54 @@ LIMITS = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 
 @given(texts=LISTS, later=st.lists(WORDS, max_size=10), jaccard_min=LIMITS)
 @settings(max_examples=60, deadline=None)
-def test_what_is_tied_is_exactly_as_similar_as_it_says_and_prompts_asked_later_change_nothing(
-    texts, later, jaccard_min
-):
-    matches, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
-    for row in np.flatnonzero(matches >= 0):
-        own, other = _runs(texts[row]), _runs(texts[matches[row]])
-        assert matches[matches[row]] == -1 and matches[row] < row
-        assert (
-            jaccards[row] == pytest.approx(len(own & other) / len(own | other)) and jaccards[row] >= jaccard_min - 1e-6
-        )
+def test_a_prompt_asked_later_changes_no_tie(texts, later, jaccard_min):
+    matches, _ = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
     more, _ = near_texts(pl.Series(texts + later, dtype=pl.String), jaccard_min)
     assert more[: len(texts)].tolist() == matches.tolist()
 
 
-@pytest.mark.parametrize("jaccard_min", [0.5, 0.7, 0.8, 0.95])
-def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min, monkeypatch):
+@given(texts=LISTS, jaccard_min=LIMITS)
+@settings(max_examples=60, deadline=None)
+def test_a_text_is_tied_to_an_earlier_one_that_is_tied_to_none(texts, jaccard_min):
+    matches, _ = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
+    for row in np.flatnonzero(matches >= 0):
+        assert matches[matches[row]] == -1 and matches[row] < row
+
+
+@given(texts=LISTS, jaccard_min=LIMITS)
+@settings(max_examples=60, deadline=None)
+def test_what_is_tied_is_exactly_as_similar_as_it_says(texts, jaccard_min):
+    matches, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
+    for row in np.flatnonzero(matches >= 0):
+        own, other = _runs(texts[row]), _runs(texts[matches[row]])
+        assert (
+            jaccards[row] == pytest.approx(len(own & other) / len(own | other)) and jaccards[row] >= jaccard_min - 1e-6
+        )
+
+
+@cache
+def _drawn_texts() -> list[str]:
+    """Texts of random words, of which every third is another one with some words more."""
     generator = np.random.default_rng(0)
     words = ["".join(map(chr, generator.integers(97, 123, generator.integers(2, 9)))) for _ in range(400)]
     lists = [list(generator.choice(words, generator.integers(3, 60))) for _ in range(300)]
     for row in range(1, 300, 3):
         lists[row] = lists[generator.integers(row)] + list(generator.choice(words, generator.integers(0, 6)))
-    texts = [" ".join(each) for each in lists]
+    return [" ".join(each) for each in lists]
+
+
+@pytest.mark.parametrize("jaccard_min", [0.5, 0.7, 0.8, 0.95])
+def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min):
+    texts = _drawn_texts()
     matches, slow = near_texts(pl.Series(texts), jaccard_min)[0], np.array(_slowly(texts, jaccard_min))
     assert (slow >= 0).sum() > 10
     assert (matches == slow).mean() >= 0.99
+
+
+@pytest.mark.parametrize("jaccard_min", [0.5, 0.7, 0.8, 0.95])
+def test_texts_that_are_compared_in_small_groups_have_the_same_ties(jaccard_min, monkeypatch):
+    texts = _drawn_texts()
+    matches, _ = near_texts(pl.Series(texts), jaccard_min)
     monkeypatch.setattr(near_prompts, "GROUP_MAX", 1)  # every text with an equal band is compared
     assert near_texts(pl.Series(texts), jaccard_min)[0].tolist() == matches.tolist()
 
@@ -95,7 +119,7 @@ def test_a_pair_at_the_limit_is_a_candidate_with_high_probability(jaccard_min):
         ("What is this?", False),
     ],
 )
-def test_case_blanks_punctuation_and_a_typo_do_not_matter(other, near):
+def test_only_words_tell_prompts_apart(other, near):
     matches, _ = near_texts(pl.Series([ASKED, other]), 0.7)
     assert matches.tolist() == [-1, 0 if near else -1]
 
@@ -122,18 +146,36 @@ def _tagged(decided: dict) -> list[str]:
     return sorted(item for item, row in decided.items() if "near_prompt" in row["tags"])
 
 
-def test_a_prompt_asked_before_in_nearly_the_same_letters_is_tagged_and_its_match_is_named(deciding):
+@pytest.fixture(scope="module")
+def asked_again(new_deciding):
+    """A store whose conversation `later` asks nearly what `first` asked, and its decisions. Do not write to it."""
     chats = [_chat("first", 0, ASKED), _chat("later", 1, NEARLY), _chat("other", 2, "Who painted it?")]
-    decided = deciding.given(chats).decide()
-    assert _tagged(decided) == ["later"]
-    assert decided["later"]["keep"]
-    near = explain_item(deciding.store, "later")["near_prompt"]
+    deciding = new_deciding().given(chats)
+    return deciding.store, deciding.decide()
+
+
+def test_only_a_prompt_asked_before_in_nearly_the_same_letters_is_tagged(asked_again):
+    assert _tagged(asked_again[1]) == ["later"]
+
+
+def test_a_prompt_asked_before_in_nearly_the_same_letters_is_kept(asked_again):
+    assert asked_again[1]["later"]["keep"]
+
+
+def test_the_match_of_a_near_prompt_is_named_with_its_similarity(asked_again):
+    near = explain_item(asked_again[0], "later")["near_prompt"]
     assert near == {"conversation_b": "first", "jaccard": pytest.approx(27 / 32)}
-    assert explain_item(deciding.store, "first")["near_prompt"] is None
 
 
-def test_the_same_prompt_again_is_not_nearly_the_same_and_later_messages_count(deciding):
+def test_the_first_of_two_near_prompts_has_no_match(asked_again):
+    assert explain_item(asked_again[0], "first")["near_prompt"] is None
+
+
+def test_the_same_prompt_again_is_not_nearly_the_same(deciding):
     assert _tagged(deciding.given([_chat("a", 0, ASKED), _chat("b", 1, ASKED)]).decide()) == []
+
+
+def test_later_messages_tell_prompts_apart(deciding):
     one = conversation("one", "What is this?", "A.", "And who made it, and when was that?", "B.")
     other = conversation("other", "What is this?", "A.", "Translate the text on the sign.", "B.")
     assert _tagged(deciding.given([one, other]).decide()) == []
@@ -171,12 +213,20 @@ def test_prompts_that_are_asked_of_the_table_are_tied_as_those_in_memory(tmp_pat
     assert right and ties == {own: chat.conversation_id for own, chat in right.items()}
 
 
-def test_a_policy_says_how_near_and_whether_at_all(deciding):
+NO_NEAR_PROMPTS = "name: mine\nrules: []"
+
+
+@pytest.mark.parametrize(("jaccard_min", "tags"), [(0.95, []), (0.7, ["asked_before"])])
+def test_a_policy_says_how_near_a_prompt_must_be(deciding, jaccard_min, tags):
     deciding.given([_chat("first", 0, ASKED), _chat("later", 1, NEARLY)])
-    rule = "name: mine\nrules: []\nnear_prompts: {{reason: asked_before, jaccard_min: {}}}"
-    assert deciding.under(rule.format(0.95)).decide()["later"]["tags"] == []
-    assert deciding.under(rule.format(0.7)).decide()["later"]["tags"] == ["asked_before"]
-    assert deciding.under("name: mine\nrules: []").decide()["later"]["tags"] == []
+    rule = f"\nnear_prompts: {{reason: asked_before, jaccard_min: {jaccard_min}}}"
+    assert deciding.under(NO_NEAR_PROMPTS + rule).decide()["later"]["tags"] == tags
+
+
+def test_a_policy_without_near_prompts_leaves_none_of_an_earlier_policy(deciding):
+    deciding.given([_chat("first", 0, ASKED), _chat("later", 1, NEARLY)])
+    deciding.under(f"{NO_NEAR_PROMPTS}\nnear_prompts: {{reason: asked_before, jaccard_min: 0.7}}").decide()
+    assert deciding.under(NO_NEAR_PROMPTS).decide()["later"]["tags"] == []
     assert deciding.store.read("near_prompts").is_empty()
 
 
@@ -245,7 +295,7 @@ def test_the_draw_favours_no_end_of_the_log():
     assert 200 < early < 300
 
 
-def test_a_tag_marks_and_keeps(deciding):
+def test_a_battle_that_is_one_too_many_may_only_be_marked(deciding):
     pairs = [_asked(f"b{n}", "What is this?", ONE) for n in range(3)]
     deciding.given([side for pair in pairs for side in pair], [battle(*pair) for pair in pairs])
     decided = deciding.under(POLICY.format("copies_max: 1, action: tag")).decide()
@@ -277,10 +327,16 @@ def test_a_quantile_is_the_one_that_upstream_takes_of_the_counts(shown, quantile
 
 
 @given(PROMPTS, st.integers(1, 3), st.randoms())
-def test_the_draw_does_not_depend_on_the_order_and_more_battles_keep_it(shown, limit, random):
+def test_the_draw_does_not_depend_on_the_order_of_battles(shown, limit, random):
     rule = HotPromptRule(images="ignore", copies_max=limit)
     battles = _battles(shown)
     mixed = battles[random.sample(range(battles.height), battles.height)]
     assert hot_battles(mixed, {}, rule) == hot_battles(battles, {}, rule)
+
+
+@given(PROMPTS, st.integers(1, 3))
+def test_a_battle_that_is_one_too_many_stays_so_with_more_battles(shown, limit):
+    rule = HotPromptRule(images="ignore", copies_max=limit)
+    battles = _battles(shown)
     earlier = set(hot_battles(battles[: battles.height // 2], {}, rule))
     assert earlier <= set(hot_battles(battles, {}, rule))

@@ -46,23 +46,28 @@ def banded(monkeypatch):
 @given(HASHES, st.integers(0, 64), st.data())
 def test_every_pair_with_a_fresh_row_is_found_once_in_order(values, radius, data):
     fresh = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
-    hashes = np.array(values, np.uint64)
-    assert _rows(hamming_pairs(hashes, radius)) == _expected(values, radius)
     expected = [(i, j) for i, j in _expected(values, radius) if fresh[i] or fresh[j]]
-    assert _rows(hamming_pairs(hashes, radius, np.array(fresh, np.bool_))) == expected
+    assert _rows(hamming_pairs(np.array(values, np.uint64), radius, np.array(fresh, np.bool_))) == expected
 
 
+@settings(max_examples=60)
+@given(HASHES, st.integers(0, 64))
+def test_every_pair_is_found_once_in_order_where_no_row_is_called_fresh(values, radius):
+    assert _rows(hamming_pairs(np.array(values, np.uint64), radius)) == _expected(values, radius)
+
+
+@pytest.mark.parametrize("are_some_fresh", [False, True], ids=["all", "some fresh"])
 @pytest.mark.parametrize("count", [4, 5, 9, 16])
 @pytest.mark.parametrize("radius", [0, 3, 8])
-def test_every_cut_finds_the_same_pairs(banded, count, radius):
+def test_every_cut_finds_the_same_pairs(banded, count, radius, are_some_fresh):
     generator = np.random.default_rng(count)
     values = [int(v) for v in generator.integers(0, 2**64, 40, dtype=np.uint64)]
     values += [v ^ int(generator.integers(0, 2**12)) << int(generator.integers(0, 50)) for v in values]
-    fresh = generator.random(len(values)) < 0.4
+    fresh = generator.random(len(values)) < 0.4 if are_some_fresh else np.ones(len(values), np.bool_)
     banded(count)
-    assert _rows(hamming_pairs(np.array(values, np.uint64), radius)) == _expected(values, radius)
     expected = [(i, j) for i, j in _expected(values, radius) if fresh[i] or fresh[j]]
-    assert _rows(hamming_pairs(np.array(values, np.uint64), radius, fresh)) == expected
+    pairs = hamming_pairs(np.array(values, np.uint64), radius, *([fresh] if are_some_fresh else []))
+    assert _rows(pairs) == expected
 
 
 def _clustered(n: int) -> np.ndarray:
@@ -81,15 +86,22 @@ def test_more_pairs_than_hashes_are_all_found():
 
 
 @given(st.integers(0, 63), st.integers(3, 16))
-def test_bands_cover_all_bits_and_leave_no_pair_out(radius, count):
+def test_bands_cover_all_bits(radius, count):
     bands = hamming._equal_bands(count, radius)
     assert sum(band.width for band in bands) == 64 and bands[-1].first + bands[-1].width == 64
-    assert sum(band.radius + 1 for band in bands) == radius + 1
 
 
-def test_more_hashes_get_wider_bands_and_a_wide_radius_compares_all_with_all():
+@given(st.integers(0, 63), st.integers(3, 16))
+def test_bands_leave_no_pair_within_the_radius_out(radius, count):
+    assert sum(band.radius + 1 for band in hamming._equal_bands(count, radius)) == radius + 1
+
+
+def test_more_hashes_get_wider_bands():
     widths = [cheapest_bands(n, n, 8)[0].width for n in (10**2, 10**4, 10**6, 10**7)]
     assert widths == sorted(widths) and widths[0] < widths[-1] <= 24
+
+
+def test_a_wide_radius_compares_all_hashes_with_all():
     assert [band.width for band in cheapest_bands(1000, 1000, 40)] == [0]
 
 
@@ -180,11 +192,20 @@ def _searched(store: Store, radius: SemanticImages | None = RADIUS, version: str
     return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version}, THREADS)["semantic_searched"]
 
 
+def test_images_that_were_searched_for_are_not_searched_for_again(store):
+    assert [_searched(store), _searched(store)] == [3, 0]
+
+
 def test_only_new_images_are_searched_for(store):
-    assert _searched(store) == 3
-    assert _searched(store) == 0
+    _searched(store)
     _hold(store, set(IDS[:4]))
     assert _searched(store) == 1
+
+
+def test_a_new_image_is_paired_with_those_that_were_searched_for_before(store):
+    _searched(store)
+    _hold(store, set(IDS[:4]))
+    _searched(store)
     assert (IDS[2], IDS[3]) in _pairs(store)
 
 
@@ -196,16 +217,31 @@ def test_redacted_images_which_deciding_makes_are_near_nothing(store):
     assert not {IDS[3]} & {name for pair in _pairs(store) for name in pair}
 
 
-def test_vectors_of_another_model_are_searched_anew_and_old_pairs_are_forgotten(store):
+@pytest.fixture
+def of_another_model(store) -> Store:
+    """The store after a search, with vectors of another model, by which no two are near."""
     _searched(store)
     _hold(store, {IDS[0], IDS[8]}, version="2")
-    assert _searched(store, version="2") == 2
-    assert _pairs(store) == []
+    return store
 
 
-def test_without_a_radius_there_is_no_relation(store):
+def test_vectors_of_another_model_are_searched_anew(of_another_model):
+    assert _searched(of_another_model, version="2") == 2
+
+
+def test_pairs_of_another_model_are_forgotten(of_another_model):
+    _searched(of_another_model, version="2")
+    assert _pairs(of_another_model) == []
+
+
+def test_without_a_radius_nothing_is_searched_for(store):
     _searched(store)
     assert _searched(store, None) == 0
+
+
+def test_without_a_radius_earlier_pairs_are_forgotten(store):
+    _searched(store)
+    _searched(store, None)
     assert _pairs(store) == []
 
 
@@ -221,10 +257,16 @@ def _mirrored(deciding, images: str) -> dict:
     return decided
 
 
-def test_the_relation_alone_drops_nothing_and_a_policy_may_let_it_drop_and_says_when(deciding, tmp_path):
+def test_the_relation_of_semantic_images_alone_drops_nothing(deciding):
     assert all(row["keep"] for row in _mirrored(deciding, "near").values())
+
+
+def test_a_policy_may_let_semantic_images_drop_repeats(deciding):
     decided = _mirrored(deciding, "semantic")
     assert (decided["mirrored"]["reasons"], decided["mirrored"]["duplicate_of"]) == (["duplicate"], "original")
+
+
+def test_a_policy_that_lets_semantic_images_drop_needs_their_radius(tmp_path):
     file = tmp_path / "policy.yaml"
     file.write_text("name: mine\nrules: []\nsemantic_images: null\nduplicates: {images: semantic}")
     with pytest.raises(BadPolicy, match="semantic_images"):

@@ -31,11 +31,22 @@ def _matches(decided: dict) -> dict[str, str]:
     return {item: row["duplicate_of"] for item, row in decided.items() if row["duplicate_of"]}
 
 
-def test_a_repeated_chat_is_dropped_and_its_match_is_named(deciding):
-    decided = deciding.given([_chat("later", 2), _chat("first", 1), _chat("last", 3)]).decide()
-    assert _matches(decided) == {"later": "first", "last": "first"}
-    assert decided["later"]["reasons"] == ["duplicate"]
-    assert decided["first"]["keep"]
+@pytest.fixture(scope="module")
+def thrice(new_deciding):
+    """Decisions on one chat and two repeats of it."""
+    return new_deciding().given([_chat("later", 2), _chat("first", 1), _chat("last", 3)]).decide()
+
+
+def test_each_repeated_chat_names_its_match(thrice):
+    assert _matches(thrice) == {"later": "first", "last": "first"}
+
+
+def test_a_repeated_chat_is_dropped_as_a_duplicate(thrice):
+    assert thrice["later"]["reasons"] == ["duplicate"]
+
+
+def test_the_first_of_equal_chats_is_kept(thrice):
+    assert thrice["first"]["keep"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +89,7 @@ def test_conversations_are_compared_whole_whatever_their_embeddings_say(deciding
     assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == {}
 
 
-def test_all_questions_again_are_a_repeat_but_for_case_and_closing_punctuation(deciding):
+def test_questions_repeat_others_whatever_their_case_blanks_or_closing_signs(deciding):
     talks = [_talk("a", 0, "What is this?", "And that?"), _talk("b", 1, "what  is this", "And that ?!")]
     assert _matches(deciding.given(talks).decide()) == {"b": "a"}
 
@@ -92,23 +103,32 @@ def test_without_an_image_the_texts_must_be_the_same(deciding, asked, matches):
     assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == matches
 
 
-def test_likeness_is_not_handed_on_and_what_was_not_embedded_repeats_only_if_equal(deciding):
+def test_likeness_is_not_handed_on(deciding):
     chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
     angles = [0.0, 0.4, 0.8]  # neighbours have cosine 0.92, the ends 0.70
     vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
     assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
+
+
+def test_a_prompt_that_was_not_embedded_repeats_equal_ones_alone(deciding):
     chats = [_chat("a"), _chat("b", 1), _chat("c", 2, "What's this?")]
     unknown = {each.prompt_id: None for each in chats}
     assert _matches(deciding.given(chats, facts={"text_embedding": unknown}).decide()) == {"b": "a"}
 
 
-def test_a_voted_battle_is_never_a_repeat_and_stays_for_chats_that_are(deciding):
+@pytest.fixture(scope="module")
+def chat_before_votes(new_deciding):
+    """Decisions on two voted battles with one question, and a chat that asked it before them."""
     first, second = (sides(name, "What is this?", f"{name}.", image_ids=[IMAGE]) for name in ("b1", "b2"))
-    earlier = _chat("chat", -60)
-    votes = [battle(*first), battle(*second)]
-    decided = deciding.given([*first, *second, earlier], votes).decide()
-    assert [item for item, row in decided.items() if not row["keep"]] == ["chat"]
-    assert _matches(decided) == {"chat": "b1"}
+    return new_deciding().given([*first, *second, _chat("chat", -60)], [battle(*first), battle(*second)]).decide()
+
+
+def test_a_voted_battle_is_never_a_repeat(chat_before_votes):
+    assert [item for item, row in chat_before_votes.items() if not row["keep"]] == ["chat"]
+
+
+def test_a_voted_battle_stands_for_an_earlier_chat(chat_before_votes):
+    assert _matches(chat_before_votes) == {"chat": "b1"}
 
 
 def test_what_a_rule_drops_stands_for_nobody(deciding):
@@ -119,9 +139,12 @@ def test_what_a_rule_drops_stands_for_nobody(deciding):
     assert _matches(decided) == {"c": "b"}
 
 
-def test_a_policy_may_keep_several_copies_or_only_mark_repeats(deciding):
+def test_a_policy_may_keep_several_copies(deciding):
     deciding.given([_chat(str(n), n) for n in range(5)]).under(RULE.format("copies_max: 3"))
     assert _matches(deciding.decide()) == {"3": "0", "4": "0"}
+
+
+def test_a_policy_may_only_mark_repeats(deciding):
     deciding.given([_chat("a"), _chat("b", 1)]).under(RULE.format("action: tag, reason: again"))
     decided = deciding.decide()
     assert (decided["b"]["keep"], decided["b"]["tags"], decided["b"]["duplicate_of"]) == (True, ["again"], "a")
@@ -169,25 +192,56 @@ CHATS = st.lists(
 )
 
 
-@settings(max_examples=60)
-@given(chats=CHATS, copies_max=st.integers(1, 3), seed=st.integers(0, 9))
-def test_laws_of_repeats(chats, copies_max, seed):
+def _repeats(chats: list[tuple], copies_max: int, seed: int | None = None) -> tuple[dict[str, Conversation], dict]:
+    """Conversations by their names, and what each repeat repeats; a seed shuffles the rows."""
     rows = [
         _chat(str(n), minute, prompt, voted=voted, image_ids=[image] * bool(image))
         for n, (prompt, image, minute, voted) in enumerate(chats)
     ]
-    rule = DuplicateRule(copies_max=copies_max)
     frame = frame_of(Conversation, rows).with_columns(number_of(pl.col("prompt_id"))).with_columns(asked="prompt_id")
-    repeats = duplicates_of(frame, lambda _: {}, {}, rule)
-    assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), lambda _: {}, {}, rule)
-    by_name = {row.conversation_id: row for row in rows}
+    frame = frame if seed is None else frame.sample(fraction=1, shuffle=True, seed=seed)
+    repeats = duplicates_of(frame, lambda _: {}, {}, DuplicateRule(copies_max=copies_max))
+    return {row.conversation_id: row for row in rows}, repeats
+
+
+COPIES = st.integers(1, 3)
+
+
+@settings(max_examples=60)
+@given(CHATS, COPIES, st.integers(0, 9))
+def test_the_order_of_rows_decides_no_repeat(chats, copies_max, seed):
+    assert _repeats(chats, copies_max, seed)[1] == _repeats(chats, copies_max)[1]
+
+
+@settings(max_examples=60)
+@given(CHATS, COPIES)
+def test_no_repeat_stands_for_another(chats, copies_max):
+    _, repeats = _repeats(chats, copies_max)
     assert set(repeats).isdisjoint(repeats.values())
+
+
+@settings(max_examples=60)
+@given(CHATS, COPIES)
+def test_no_voted_conversation_is_a_repeat(chats, copies_max):
+    by_name, repeats = _repeats(chats, copies_max)
+    assert not [name for name in repeats if by_name[name].voted]
+
+
+@settings(max_examples=60)
+@given(CHATS, COPIES)
+def test_a_repeat_asks_what_its_match_asks(chats, copies_max):
+    by_name, repeats = _repeats(chats, copies_max)
     for name, match in repeats.items():
-        assert not by_name[name].voted
         assert by_name[match].prompt_id == by_name[name].prompt_id
         assert by_name[match].image_ids == by_name[name].image_ids
-    for key in {(row.prompt_id, *row.image_ids) for row in rows}:
-        members = [row for row in rows if (row.prompt_id, *row.image_ids) == key]
+
+
+@settings(max_examples=60)
+@given(CHATS, COPIES)
+def test_of_equal_conversations_all_voted_ones_stay_or_as_many_as_the_limit(chats, copies_max):
+    by_name, repeats = _repeats(chats, copies_max)
+    for key in {(row.prompt_id, *row.image_ids) for row in by_name.values()}:
+        members = [row for row in by_name.values() if (row.prompt_id, *row.image_ids) == key]
         kept = [row for row in members if row.conversation_id not in repeats]
         voted = sum(row.voted for row in members)
         assert len(kept) == max(voted, min(copies_max, len(members)))
@@ -213,7 +267,7 @@ def small_blocks(monkeypatch):
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exactly_the_pairs_within_the_cosine_are_found(small_blocks, seed, count, cosine_min):
     vectors = _vectors(count, seed)
-    i, j, cosines = cosine_pairs(vectors, cosine_min)
+    i, j, _ = cosine_pairs(vectors, cosine_min)
     found = list(zip(i.tolist(), j.tolist(), strict=True))
     exact = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
     sure, possible = (
@@ -221,6 +275,14 @@ def test_exactly_the_pairs_within_the_cosine_are_found(small_blocks, seed, count
     )
     assert found == sorted(set(found))
     assert sure <= set(found) <= possible
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 60), cosine_min=st.sampled_from([0.0, 0.5, 0.9, 0.99]))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_pair_has_its_cosine(small_blocks, seed, count, cosine_min):
+    vectors = _vectors(count, seed)
+    i, j, cosines = cosine_pairs(vectors, cosine_min)
+    exact = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
     assert np.allclose(cosines, exact[i, j], atol=1e-6)
 
 

@@ -56,15 +56,21 @@ def test_the_same_pixels_in_another_container_are_the_same_image(file_format, mo
     assert opened.image_id == image_id(np.asarray(PALETTED.convert("RGB")))
 
 
-def test_pixels_decide_not_colours_under_transparency_nor_bits_of_grey():
+def test_another_pixel_is_another_image():
     other = PIXELS.copy()
     other[-1, -1, -1] ^= 1
     assert _open(other).image_id != _open(PIXELS).image_id
+
+
+def test_colours_under_transparency_are_no_part_of_an_image():
     clear = np.zeros((8, 8, 4), np.uint8)
     coloured = clear.copy()
     coloured[..., 0] = 200
     first, second = (open_image(_saved(PIL.Image.fromarray(each), "PNG")) for each in (clear, coloured))
     assert first.image_id == second.image_id == image_id(np.full((8, 8, 3), 255, np.uint8))
+
+
+def test_grey_of_16_bits_is_the_image_of_8_bits():
     grey = PIXELS[..., 0]
     wide = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
     assert open_image(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
@@ -100,13 +106,13 @@ def test_an_orientation_that_does_not_exist_is_upright(orientation):
     assert _open(PIXELS, exif=exif).image_id == image_id(PIXELS)
 
 
-def test_transparency_is_seen_on_white():
+@pytest.mark.parametrize(("file_format", "options"), [("PNG", {}), ("WEBP", {"lossless": True})], ids=["PNG", "WEBP"])
+def test_transparency_is_seen_on_white(file_format, options):
     layer = np.dstack([PIXELS, np.full(PIXELS.shape[:2], 255, np.uint8)])
     layer[:10, :, 3] = 0
     seen = PIXELS.copy()
     seen[:10] = 255
-    for file_format, options in (("PNG", {}), ("WEBP", {"lossless": True})):
-        assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
+    assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
 
 
 @settings(max_examples=60)
@@ -128,7 +134,7 @@ def test_what_is_stored_decodes_to_exactly_what_was_seen(pixels, file_format):
     ("size", "side_max", "fitted"),
     [((100, 50), 10, (10, 5)), ((50, 100), 10, (5, 10)), ((8, 6), 10, (8, 6)), ((400, 1), 10, (10, 1))],
 )
-def test_fitting_keeps_the_shape_and_never_enlarges(size, side_max, fitted):
+def test_fitting_an_image_only_makes_it_smaller_in_its_shape(size, side_max, fitted):
     assert drawn_image(0, size).fitted(side_max).shape == (*fitted[::-1], 3)
 
 
@@ -158,22 +164,44 @@ def test_the_dct_hash_is_imagehash_s(name):
     assert hashes(sample(name)).phash == str(imagehash.phash(sample(name)))
 
 
+def enlarged(name):
+    return sample(name).resize((1600, 1200), PIL.Image.Resampling.BICUBIC)
+
+
 @pytest.mark.parametrize("name", PHOTOGRAPHS)
 def test_pdq_of_a_large_image_stays_close_to_that_of_the_full_size(name):
-    large = sample(name).resize((1600, 1200), PIL.Image.Resampling.BICUBIC)
+    large = enlarged(name)
     assert (int(hashes(large).pdq, 16) ^ full_size_pdq(large)).bit_count() <= 10
+
+
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_pdq_of_pixels_is_that_of_their_image(name):
+    large = enlarged(name)
     assert pdq_digits(np.asarray(large)) == hashes(large).pdq
-    small = large.resize((500, 375))
+
+
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_pdq_of_a_small_image_is_that_of_the_full_size(name):
+    small = enlarged(name).resize((500, 375))
     assert int(hashes(small).pdq, 16) == full_size_pdq(small)
 
 
-def test_pdq_is_in_metas_bit_order_with_its_quality_and_the_thumbnail_is_brightness():
+def test_pdq_is_in_metas_bit_order():
     """The digits that python-threatexchange prints: the first bit of pdqhash's vector is the most significant."""
     image = sample("coffee").resize((400, 300))
     bits = "".join(map(str, pdqhash.compute(np.asarray(image))[0]))
     assert hashes(image).pdq == f"{int(bits, 2):064x}"
+
+
+def test_an_image_of_one_colour_has_no_quality_of_pdq():
     assert hashes(PIL.Image.new("RGB", (300, 200), "navy")).pdq_quality == 0
+
+
+def test_a_photograph_has_the_best_quality_of_pdq():
     assert hashes(sample("coffee")).pdq_quality == 100
+
+
+def test_the_grey_thumbnail_is_pillow_s_brightness():
     opened = open_image(image_bytes(1, (200, 150)))
     thumbnail = opened.pil.convert("L").resize((32, 32), PIL.Image.Resampling.LANCZOS)
     assert bytes.fromhex(image_hashes(opened).grey) == thumbnail.tobytes()

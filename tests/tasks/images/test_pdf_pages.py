@@ -17,12 +17,14 @@ from tests.pdf_documents import COLOURS, encrypted, page_with, pdf, slow
 pytest.importorskip("pypdfium2", reason="the extra pdf")
 
 
-def test_a_page_is_drawn_in_its_colours():
-    document = pdf(3)
-    assert page_count(document) == 3
-    for number, colour in enumerate(COLOURS):
-        middle = open_page(document, number).rgb[40, 60].astype(int)
-        assert np.abs(middle - PIL.ImageColor.getrgb(colour)).max() <= 3
+def test_pages_of_a_document_are_counted():
+    assert page_count(pdf(3)) == 3
+
+
+@pytest.mark.parametrize(("number", "colour"), [*enumerate(COLOURS)])
+def test_a_page_is_drawn_in_its_colours(number, colour):
+    middle = open_page(pdf(3), number).rgb[40, 60].astype(int)
+    assert np.abs(middle - PIL.ImageColor.getrgb(colour)).max() <= 3
 
 
 def test_a_page_is_the_same_picture_each_time():

@@ -113,9 +113,13 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("place", HIDDEN)
+def test_what_the_pixels_do_not_need_is_noticed(place):
+    assert SECRET[:5] in HIDDEN[place] and not is_pixels_alone(HIDDEN[place])
+
+
+@pytest.mark.parametrize("place", HIDDEN)
 def test_nothing_that_the_pixels_do_not_need_is_kept(place):
     content = HIDDEN[place]
-    assert SECRET[:5] in content and not is_pixels_alone(content)
     assert np.array_equal(_pixels(content), _pixels(PLAIN_JPEG if place.startswith("jpeg") else PLAIN_PNG))
     stored = open_image(content)
     clean = open_image(PLAIN_JPEG if stored.format == "jpeg" else PLAIN_PNG).encoded
@@ -235,15 +239,24 @@ def test_no_stored_image_holds_metadata_whatever_its_file_was(kind, orientation)
     assert np.array_equal(_pixels(stored.encoded), stored.rgb)
 
 
-def test_previews_behind_a_phone_image_are_not_kept():
+@pytest.fixture(scope="module")
+def phone_image() -> bytes:
+    """A file of a phone's camera: an image, with a preview behind it."""
     sink = io.BytesIO()
     first, preview = (PIL.Image.open(io.BytesIO(image_bytes(seed, SIZE))) for seed in (1, 2))
     first.save(sink, "MPO", save_all=True, append_images=[preview], quality=90)
     assert PIL.Image.open(io.BytesIO(sink.getvalue())).n_frames == 2
-    stored = open_image(sink.getvalue())
+    return sink.getvalue()
+
+
+def test_a_phone_image_is_stored_as_the_jpeg_it_shows_first(phone_image):
+    stored = open_image(phone_image)
     assert stored.format == "jpeg"
-    assert np.array_equal(stored.rgb, _pixels(sink.getvalue()))
-    assert stored.encoded.count(b"\xff\xd8\xff") == 1
+    assert np.array_equal(stored.rgb, _pixels(phone_image))
+
+
+def test_previews_behind_a_phone_image_are_not_kept(phone_image):
+    assert open_image(phone_image).encoded.count(b"\xff\xd8\xff") == 1
 
 
 @pytest.mark.parametrize("cut", [1, 4, 8, 12, 13, 15])
@@ -265,12 +278,20 @@ def process():
     made.stop()
 
 
-def test_the_process_can_open_no_file_socket_or_process(process):
-    pid = process.running.pid
+@pytest.fixture
+def started(process):
+    """The process, which has written a file anew."""
     assert process.recoded(CONTENT).coded.startswith(b"\xff\xd8")
-    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
-        assert resource.prlimit(pid, limit) == (0, 0)
-    assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == coefficients.ADDRESS_SPACE_BYTES
+    return process.running.pid
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_NPROC"])
+def test_the_process_can_open_no_file_socket_or_process(started, limit):
+    assert resource.prlimit(started, getattr(resource, limit)) == (0, 0)
+
+
+def test_the_memory_of_the_process_has_a_limit(started):
+    assert resource.prlimit(started, resource.RLIMIT_AS)[0] == coefficients.ADDRESS_SPACE_BYTES
 
 
 def test_the_process_ends_with_the_one_that_started_it(process):
@@ -285,10 +306,10 @@ def test_a_file_that_ends_the_process_costs_the_next_one_nothing():
     assert coefficients.recoded(CONTENT) == whole
 
 
-@pytest.fixture
-def python_without_coefficients(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def python_without_coefficients(tmp_path_factory) -> Path:
     """A Python whose Pillow has a libjpeg that decodes, and exports no function that reads coefficients."""
-    environment, packages = tmp_path / "environment", Path(PIL.__file__).parents[1]
+    environment, packages = tmp_path_factory.mktemp("python") / "environment", Path(PIL.__file__).parents[1]
     own = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     for name in ("PIL", "pillow.libs"):
         shutil.copytree(packages / name, own / name)
@@ -313,14 +334,25 @@ print(*_image({"path": sys.argv[2], "bytes": content}))
 """
 
 
-def test_a_jpeg_whose_coefficients_cannot_be_reached_becomes_a_png_of_its_pixels(python_without_coefficients, tmp_path):
-    ours = open_image(CONTENT)
-    (tmp_path / "picture.jpg").write_bytes(ours.encoded)
-    name = f"{ours.image_id}.jpg"
-    done = subprocess.run(
-        [python_without_coefficients, "-I", "-c", TOLD, tmp_path / "picture.jpg", name], capture_output=True, text=True
-    )
+@pytest.fixture(scope="module")
+def printed_without_coefficients(python_without_coefficients, tmp_path_factory) -> list[str]:
+    """Two lines about a JPEG: what is stored of it, and what a released one is refused for."""
+    ours, picture = open_image(CONTENT), tmp_path_factory.mktemp("pictures") / "picture.jpg"
+    picture.write_bytes(ours.encoded)
+    command = [python_without_coefficients, "-I", "-c", TOLD, picture, f"{ours.image_id}.jpg"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    seen, wrong = done.stdout.splitlines()
-    assert seen.split() == [ours.image_id, "png", from_pixels(ours.rgb).encoded.hex(), "png"] and ours.format == "jpeg"
-    assert "cannot be looked into" in wrong and "reinstall Pillow" in wrong and "more than" not in wrong
+    return done.stdout.splitlines()
+
+
+def test_a_jpeg_whose_coefficients_cannot_be_reached_becomes_a_png_of_its_pixels(printed_without_coefficients):
+    ours, (stored, _) = open_image(CONTENT), printed_without_coefficients
+    assert stored.split() == [ours.image_id, "png", from_pixels(ours.rgb).encoded.hex(), "png"]
+    assert ours.format == "jpeg"
+
+
+def test_a_released_jpeg_whose_coefficients_cannot_be_reached_is_not_called_more_than_pixels(
+    printed_without_coefficients,
+):
+    _, refusal = printed_without_coefficients
+    assert "cannot be looked into" in refusal and "reinstall Pillow" in refusal and "more than" not in refusal

@@ -25,27 +25,46 @@ def _some():
     return [*both, *chats], [battle(*both)]
 
 
+@pytest.fixture(scope="module")
+def once_decided(new_deciding):
+    """Some items, on which the public policy has decided. Do not write to it."""
+    deciding = new_deciding().given(*_some())
+    deciding.decide()
+    return deciding
+
+
 def test_how_many_rows_are_read_at_a_time_decides_nothing(deciding, monkeypatch):
     first, batches = deciding.given(*_some()).decide(), Store.batches
     monkeypatch.setattr(Store, "batches", lambda self, query, rows=2, **values: batches(self, query, 2, **values))
     assert deciding.decide() == first and any(row["duplicate_of"] for row in first.values())
 
 
-def test_every_item_has_one_decision_under_a_policy_that_is_kept_and_a_new_one_replaces_all(deciding):
-    conversations, battles = _some()
-    deciding.given(conversations, battles).decide()
-    decided = deciding.store.read("decisions").select("item_kind", "item_id").rows()
-    expected = {("conversation", each.conversation_id) for each in conversations} | {("battle", "b")}
+def test_every_item_has_one_decision(once_decided):
+    decided = once_decided.store.read("decisions").select("item_kind", "item_id").rows()
+    expected = {("conversation", each.conversation_id) for each in _some()[0]} | {("battle", "b")}
     assert len(decided) == len(expected) and set(decided) == expected
+
+
+def test_deciding_again_writes_no_new_part(deciding):
     deciding.given(*_some()).decide()
     first = {table: deciding.store.parts(table) for table in ("decisions", "near_images")}
     deciding.decide()
     assert {table: deciding.store.parts(table) for table in first} == first
-    decided = deciding.given(*_some()).decide()
+
+
+def test_every_decision_names_its_policy(once_decided):
     policy = load_policy("public_release")
-    assert {(row["policy"], row["policy_hash"]) for row in decided.values()} == {(policy.name, policy_hash(policy))}
-    stored = deciding.store.read_bytes(f"policies/{policy_hash(policy)}.json")
+    decided = once_decided.store.read("decisions").select("policy", "policy_hash").rows()
+    assert {*decided} == {(policy.name, policy_hash(policy))}
+
+
+def test_the_policy_that_decided_is_kept(once_decided):
+    policy = load_policy("public_release")
+    stored = once_decided.store.read_bytes(f"policies/{policy_hash(policy)}.json")
     assert Policy.model_validate_json(stored) == policy
+
+
+def test_another_policy_replaces_all_decisions(deciding):
     first = deciding.given(*_some()).decide()
     second = deciding.under("name: open\nrules: []\nduplicates: null").decide()
     assert first.keys() == second.keys()
@@ -72,42 +91,74 @@ def _chats():
     return {name: conversation(name, f"What is {name}?", f"It is {name}.") for name in ("plain", "declined", "hidden")}
 
 
-def test_a_described_item_is_dropped_or_tagged_and_the_rest_kept(deciding):
+@pytest.fixture(scope="module")
+def described(new_deciding):
+    """Decisions on a chat with a tag, a refusal, and one in another language than asked for."""
     chats = _chats()
     facts = {
         "refusal": {chats["declined"].turns[1].text_id: {"refusal": True}},
         "categories": {chats["plain"].document_id: {"homework": True}},
         "language": {chats["hidden"].prompt_id: {"language": "fr"}},
     }
-    decided = deciding.given(chats.values(), facts=facts).under(ASKING).decide()
-    assert {name: row["reasons"] for name, row in decided.items()} == {
+    return new_deciding().given(chats.values(), facts=facts).under(ASKING).decide()
+
+
+def test_what_describes_an_item_drops_it(described):
+    assert {name: row["reasons"] for name, row in described.items()} == {
         "plain": [], "declined": ["refusal"], "hidden": ["foreign"],
     }  # fmt: skip
-    assert "homework" in decided["plain"]["tags"]
-    assert {name for name, row in decided.items() if row["kept_by_screening"]} == {"plain", "declined"}
 
 
-def test_until_it_is_described_it_is_dropped_but_stays_to_be_described(deciding):
+def test_what_describes_an_item_tags_it(described):
+    assert "homework" in described["plain"]["tags"]
+
+
+def test_what_describes_an_item_is_no_matter_of_screening(described):
+    assert {name for name, row in described.items() if row["kept_by_screening"]} == {"plain", "declined"}
+
+
+@pytest.fixture
+def undescribed(deciding):
+    """A store in which one chat lacks what a rule asks for, under that policy."""
     chats = _chats()
     facts = {
         "refusal": {chats["plain"].turns[1].text_id: None},
         "language": {chats["hidden"].prompt_id: {"language": "fr"}},
     }
-    deciding.given(chats.values(), facts=facts).under(ASKING)
-    decided = deciding.decide()
+    return deciding.given(chats.values(), facts=facts).under(ASKING)
+
+
+def test_what_is_not_described_yet_is_dropped(undescribed):
+    decided = undescribed.decide()
     assert decided["plain"]["reasons"] == ["unmeasured_refusal"] and not decided["plain"]["keep"]
-    to_describe = conversations_to_describe(deciding.store, deciding.store)
+
+
+def test_what_is_dropped_until_it_is_described_stays_to_be_described(undescribed):
+    undescribed.decide()
+    to_describe = conversations_to_describe(undescribed.store, undescribed.store)
     assert set(to_describe["conversation_id"]) == {"plain", "declined"}
-    deciding.store.append("signals/refusal", facts_frame("refusal", {chats["plain"].turns[1].text_id: {}}))
-    assert deciding.decide()["plain"]["keep"]
 
 
-def test_a_battle_goes_with_a_side_or_alone(deciding):
+def test_what_is_described_at_last_is_kept(undescribed):
+    undescribed.decide()
+    undescribed.store.append("signals/refusal", facts_frame("refusal", {_chats()["plain"].turns[1].text_id: {}}))
+    assert undescribed.decide()["plain"]["keep"]
+
+
+@pytest.fixture
+def refused_battle(deciding):
+    """A battle whose right side refuses, and whose question is code."""
     left, right = sides("b")
     facts = {"refusal": {right.turns[1].text_id: {"refusal": True}}, "code": {left.turns[0].text_id: {"is_code": True}}}
-    deciding.given([left, right], [battle(left, right)], facts=facts)
-    assert deciding.under(ASKING).reasons() == {"b": [], "b-right": ["refusal"], "battle:b": ["refusal"]}
-    assert deciding.under(ALONE).reasons() == {"b": [], "b-right": [], "battle:b": ["code"]}
+    return deciding.given([left, right], [battle(left, right)], facts=facts)
+
+
+def test_a_battle_goes_with_a_side_that_goes(refused_battle):
+    assert refused_battle.under(ASKING).reasons() == {"b": [], "b-right": ["refusal"], "battle:b": ["refusal"]}
+
+
+def test_a_battle_goes_alone_for_a_rule_about_battles(refused_battle):
+    assert refused_battle.under(ALONE).reasons() == {"b": [], "b-right": [], "battle:b": ["code"]}
 
 
 def test_a_redacted_text_is_judged_as_it_is_released(deciding):
@@ -141,22 +192,41 @@ def _span(start, end):
     return {"type": "email", "start": start, "end": end, "confidence": 1.0}
 
 
-def test_moderation_may_depend_on_whether_a_models_weights_are_open(deciding, tmp_path):
-    (tmp_path / "models.yaml").write_text(
+OF_WEIGHTS = (
+    "name: own\nextends: public_release\nopen_models: models.yaml\nrules:\n- {reason: moderation, models: KIND}\n"
+)
+
+
+@pytest.fixture(scope="module")
+def by_weights(new_deciding):
+    """Reasons under a rule of moderation about each kind of models; of three models, one has open weights."""
+    deciding = new_deciding()
+    (deciding.folder / "models.yaml").write_text(
         "models:\n- {name: vicuna-13b, base_url: http://gpu1/v1, open: true}\n- {name: closed, base_url: http://gpu2/v1}\n"
     )
-    own = "name: own\nextends: public_release\nopen_models: models.yaml\nrules:\n- {reason: moderation, models: KIND}\n"
+
     chats = [conversation(f"{name} {n}", f"Say {n}", "No.", model=name)
              for name in ("vicuna-13b", "closed", "unheard-of") for n in ("bad", "fine")]  # fmt: skip
     bad = {"flagged_categories": ["violence"]}
     facts = {"moderation": {chats[0].turns[0].text_id: bad, chats[1].turns[1].text_id: None}}
-    gone = {}
-    for kind in ("proprietary", "open"):
-        decided = deciding.given(chats, facts=facts).under(own.replace("KIND", kind)).decide()
-        gone[kind] = {name.partition(" ")[0] for name, row in decided.items() if "moderation" in row["reasons"]}
-        assert decided["closed fine"]["reasons"] == ([] if kind == "open" else ["unmeasured_moderation"])
-    assert gone == {"proprietary": {"closed", "unheard-of"}, "open": {"vicuna-13b"}}
-    assert reason_texts(load_policy(deciding.policy))["moderation"].endswith(", with open models alone")
+    deciding.given(chats, facts=facts)
+    return {kind: deciding.under(OF_WEIGHTS.replace("KIND", kind)).reasons() for kind in ("proprietary", "open")}
+
+
+@pytest.mark.parametrize(("kind", "models"), [("proprietary", {"closed", "unheard-of"}), ("open", {"vicuna-13b"})])
+def test_moderation_may_drop_for_models_of_one_kind_of_weights_alone(by_weights, kind, models):
+    assert {name.partition(" ")[0] for name, why in by_weights[kind].items() if "moderation" in why} == models
+
+
+@pytest.mark.parametrize(("kind", "reasons"), [("proprietary", ["unmeasured_moderation"]), ("open", [])])
+def test_a_missing_answer_of_moderation_drops_for_models_that_its_rule_is_about(by_weights, kind, reasons):
+    assert by_weights[kind]["closed fine"] == reasons
+
+
+def test_the_text_of_a_reason_says_which_models_it_is_about(deciding):
+    (deciding.folder / "models.yaml").write_text("models:\n- {name: own, base_url: http://gpu1/v1, open: true}\n")
+    policy = load_policy(deciding.under(OF_WEIGHTS.replace("KIND", "open")).policy)
+    assert reason_texts(policy)["moderation"].endswith(", with open models alone")
 
 
 BAND = DriftBand()
@@ -193,16 +263,36 @@ def test_no_drift_is_seen_within_the_band_or_without_enough_runs_for_one(runs):
     assert lines(*runs) == []
 
 
-def test_a_share_far_above_or_below_and_a_silent_filter_are_lines_and_too_few_conversations_none():
+def test_a_line_of_drift_says_the_share_beside_the_earlier_ones():
     (line,) = lines(*USUAL, (500, 200))
     assert line.startswith("face drops 40.0% of 500 new conversations, outside ")
     assert "(5 earlier runs: 10.1%)" in line
+
+
+def test_a_share_far_below_the_earlier_ones_is_drift():
     assert lines(*USUAL, (500, 10))
-    rare = [(1000, 30), (1000, 28), (1000, 33), (1000, 31), (1000, 29)]
-    assert lines(*rare, (1000, 0))
-    assert lines(*rare, (1000, 20)) == []
+
+
+RARE = [(1000, 30), (1000, 28), (1000, 33), (1000, 31), (1000, 29)]
+
+
+def test_a_rare_reason_that_drops_nothing_any_more_is_drift():
+    assert lines(*RARE, (1000, 0))
+
+
+def test_a_rare_reason_that_drops_a_little_less_is_no_drift():
+    assert lines(*RARE, (1000, 20)) == []
+
+
+def test_too_few_new_conversations_are_no_drift():
     assert lines(*USUAL, (BAND.conversations_min - 1, 99)) == []
+
+
+def test_as_many_new_conversations_as_the_band_asks_for_can_be_drift():
     assert lines(*USUAL, (BAND.conversations_min, 99))
+
+
+def test_a_reason_that_no_earlier_run_had_can_be_drift():
     *_, last = earlier = nights(*USUAL)
     now = DropCounts(policy_hash="p", conversations=last.conversations + 500, by_reason={"unmeasured_nsfw": 500})
     assert any(line.startswith("unmeasured_nsfw drops 100.0%") for line in drift_lines(earlier, now, BAND))
@@ -247,17 +337,29 @@ def _record(store, drops: DropCounts, number: int) -> None:
     RunRecord(store, Settings(store=store.root), NOON + timedelta(days=number)).add(report)
 
 
-def test_a_run_holds_until_somebody_accepts_and_then_never_again_for_the_same_input(tmp_path):
-    store, settings = _store(tmp_path, faces=200, others=2700), Settings(store=str(tmp_path / "store"))
+@pytest.fixture
+def drifting(tmp_path) -> Settings:
+    """Settings of a store in which far more faces drop than in the runs before."""
+    store = _store(tmp_path, faces=200, others=2700)
     hashed = policy_hash(load_policy("public_release"))
     for number, drops in enumerate(nights(*USUAL, policy=hashed)):
         _record(store, drops.model_copy(update={"by_reason": {"face": 10 * number}}), number)
+    return Settings(store=store.root)
+
+
+def test_a_run_with_drift_is_held_until_somebody_accepts(drifting):
     with pytest.raises(DriftHeld, match=r"held before the release: face drops .* with accept_drift"):
-        watch_drift.fn(settings)
-    accepted = watch_drift.fn(settings.model_copy(update={"accept_drift": True}))
-    assert accepted.counts == {"outside_band": 1}
-    RunRecord(store, settings, NOON + timedelta(days=9)).add(accepted)
-    assert watch_drift.fn(settings).counts == {"outside_band": 0}
+        watch_drift.fn(drifting)
+
+
+def test_a_run_whose_drift_is_accepted_is_not_held(drifting):
+    assert watch_drift.fn(drifting.model_copy(update={"accept_drift": True})).counts == {"outside_band": 1}
+
+
+def test_accepted_drift_is_not_held_again_for_the_same_input(drifting):
+    accepted = watch_drift.fn(drifting.model_copy(update={"accept_drift": True}))
+    RunRecord(Store(drifting.store), drifting, NOON + timedelta(days=9)).add(accepted)
+    assert watch_drift.fn(drifting).counts == {"outside_band": 0}
 
 
 def test_runs_under_another_policy_are_no_history(tmp_path):
@@ -268,12 +370,16 @@ def test_runs_under_another_policy_are_no_history(tmp_path):
     assert watch_drift.fn(Settings(store=store.root)).counts == {"outside_band": 0}
 
 
-def test_only_conversations_are_counted_and_every_reason_that_fired(tmp_path):
+def test_every_reason_that_fired_is_counted(tmp_path):
     decisions = _store(tmp_path, faces=2, others=3).read("decisions")
     assert drop_counts([decisions]).by_reason == {"face": 2}
+
+
+def test_conversations_of_all_frames_are_counted(tmp_path):
+    decisions = _store(tmp_path, faces=2, others=3).read("decisions")
     assert drop_counts(decisions.iter_slices(2)).conversations == 5
 
 
-def test_the_band_decides_nothing_about_a_conversation_so_it_changes_no_policy_hash():
+def test_the_band_of_drift_is_no_part_of_the_policy_hash():
     policy = load_policy("public_release")
     assert policy_hash(policy.model_copy(update={"drift": None})) == policy_hash(policy)

@@ -1,6 +1,7 @@
 """`curate explain` answers in at most five lines: rule, value, threshold, where, and what an item repeats."""
 
 import json
+import shutil
 from datetime import timedelta
 
 import numpy as np
@@ -24,8 +25,10 @@ def _file(name: str, **changes) -> ImageFile:
     return ImageFile(name=name, **empty | {"md5": "", "sha1": "", "sha256": ""} | changes)
 
 
-@pytest.fixture
-def decided(deciding) -> Store:
+@pytest.fixture(scope="module")
+def decided(new_deciding) -> Store:
+    """A store on which the public policy has decided. Do not write to it."""
+    deciding = new_deciding()
     mail = conversation(
         "mail", "Look.", "Write to a@b.cd", image_ids=[CLEAN.image_id, FACE.image_id], line=3, feedback=["flag"]
     )
@@ -57,6 +60,12 @@ def decided(deciding) -> Store:
 
 
 @pytest.fixture
+def damaged(decided, tmp_path) -> Store:
+    """A copy of the store, which a test damages."""
+    return Store.open(str(shutil.copytree(decided.root, tmp_path / "store")))
+
+
+@pytest.fixture
 def explain(curate, decided):
     """Printed lines of `curate explain` on the store."""
 
@@ -69,36 +78,51 @@ def explain(curate, decided):
     return lines
 
 
-def test_every_reason_has_its_value_threshold_and_place_and_a_duplicate_its_match(explain):
+def test_every_reason_has_its_value_threshold_place(explain):
     head, *details = explain("mail")
     assert head == "conversation mail (vicuna-13b, 2024-09-18-conv.json:3): dropped by policy public_release"
     assert "  face: faces.confidence_max of image 2 is 0.75; threshold 0.5 or more" in details
     assert "  pii_text: text_pii.types of message 2 is email" in details
     assert "  flagged_by_user: conversation.feedback of the conversation is flag" in "\n".join(details)
+
+
+def test_a_duplicate_says_what_it_repeats(explain):
     assert explain("again")[1] == "  duplicate: repeats first (2024-09-18-conv.json:4): images: exact; equal prompts"
 
 
-def test_a_battle_and_its_sides_say_which_rules_fired_where(explain):
+def test_a_battle_says_which_rules_fired_where(explain):
     head, *details = explain("vote")
     assert head.startswith("battle vote (vicuna-13b against vicuna-13b, winner ") and ": dropped by" in head
     assert any(line.endswith("faces.confidence_max of image 1 is 0.75; threshold 0.5 or more") for line in details)
     assert any("same_model: battle.same_model of the battle is true" in line for line in details)
-    assert details[-1].endswith("what the voter wrote: not released, as the battle is not")
+
+
+def test_a_dropped_battle_says_that_the_words_of_its_voter_stay_behind(explain):
+    assert explain("vote")[-1].endswith("what the voter wrote: not released, as the battle is not")
+
+
+def test_a_side_of_a_battle_says_why_its_battle_was_dropped(explain):
     details = explain("b-right")[1:]
     assert details[0] == "  face: faces.confidence_max of image 1 is 0.75; threshold 0.5 or more"
     assert details[1].startswith("  its battle vote (vicuna-13b against vicuna-13b, ") and "dropped by" in details[1]
     assert "same_model: battle.same_model of the battle is true" in details[3]
 
 
-def test_a_line_is_answered_with_its_conversation_or_the_line_that_replaced_it(explain):
+def test_a_line_that_was_replaced_is_answered_with_the_later_line(explain):
     head, *details = explain("2024-09-18-conv.json:20")
     assert head == "line 2024-09-18-conv.json:20: dropped"
     assert details[0] == "  superseded: a later line of the same conversation or vote replaced it"
     assert details[1] == "  its conversation is now at 2024-09-18-conv.json:4"
+
+
+def test_a_rejected_line_is_answered_with_what_is_wrong_with_it(explain):
     assert explain("2024-09-18-conv.json:30") == [
         "line 2024-09-18-conv.json:30: rejected",
         "  bad_model: no model name, or an invalid one; found: models is no pair",
     ]
+
+
+def test_a_line_that_was_read_is_answered_with_its_conversation(explain):
     head, *details = explain("2024-09-18-conv.json:4")
     assert head == "line 2024-09-18-conv.json:4: kept"
     assert details[0] == "  conversation first (vicuna-13b, 2024-09-18-conv.json:4): kept by policy public_release"
@@ -131,10 +155,13 @@ def test_an_image_file_is_found_by_its_pixels(explain, tmp_path):
     assert explain(file)[0].startswith(f"image {FACE.image_id} ")
 
 
-def test_json_has_every_signal_on_one_line_and_an_unknown_id_is_one(curate, decided, refused):
+def test_json_has_every_signal_on_one_line(curate, decided):
     code, out, _ = curate("explain", "mail", "--store", decided.root, "--json")
     assert (code, out.count("\n")) == (0, 1)
     assert json.loads(out)["images"][FACE.image_id]["faces"]["confidence_max"] == 0.75
+
+
+def test_an_unknown_id_is_refused_in_one_line(decided, refused):
     err = refused("explain", "nothing", "--store", decided.root)
     assert "'nothing' is not in store" in err
 
@@ -148,33 +175,42 @@ def lose_a_part(store: Store, table: str) -> None:
 @pytest.mark.parametrize(
     "item", ["mail", "again", "vote", FACE.image_id, "f" * 24, "2024-09-18-conv.json:20", "2" * 32]
 )
-def test_with_a_lost_part_in_every_table_the_rest_is_explained_and_each_table_is_named_once(curate, decided, item):
-    before = [curate("explain", item, "--store", decided.root, *more)[1] for more in ([], ["--json"])]
+def test_a_lost_part_in_every_table_only_adds_one_line_a_table_to_an_explanation(curate, damaged, item):
+    before = [curate("explain", item, "--store", damaged.root, *more)[1] for more in ([], ["--json"])]
     for table in set(TABLES) - {"quarantine"}:
-        lose_a_part(decided, table)
-    for told, more in zip(before, ([], ["--json"]), strict=True):
-        code, out, err = curate("explain", item, "--store", decided.root, *more)
-        assert (code, out) == (0, told)
+        lose_a_part(damaged, table)
+    for printed, more in zip(before, ([], ["--json"]), strict=True):
+        code, out, err = curate("explain", item, "--store", damaged.root, *more)
+        assert (code, out) == (0, printed)
         named = [line.split()[2] for line in err.splitlines()]
         assert named and sorted({*named}) == named
         assert all(line.startswith("curate: table ") and "is left out" in line for line in err.splitlines())
 
 
-def test_an_item_of_a_lost_part_is_not_in_the_store_and_the_line_before_says_why(curate, decided):
-    alone = decided.read("conversations").filter(conversation_id="mail")
-    decided.replace("conversations", decided.read("conversations").filter(conversation_id="first"))
-    decided.append("conversations", alone)
-    *_, last = decided.parts("conversations")
-    decided.fs.rm_file(decided.at(f"tables/conversations/{last}"))
-    assert curate("explain", "first", "--store", decided.root)[1].startswith("conversation first")
-    code, out, err = curate("explain", "mail", "--store", decided.root)
+@pytest.fixture
+def mail_lost(damaged) -> Store:
+    """The store without the part that has the conversation `mail`."""
+    alone = damaged.read("conversations").filter(conversation_id="mail")
+    damaged.replace("conversations", damaged.read("conversations").filter(conversation_id="first"))
+    damaged.append("conversations", alone)
+    *_, last = damaged.parts("conversations")
+    damaged.fs.rm_file(damaged.at(f"tables/conversations/{last}"))
+    return damaged
+
+
+def test_an_item_beside_a_lost_part_is_explained(curate, mail_lost):
+    assert curate("explain", "first", "--store", mail_lost.root)[1].startswith("conversation first")
+
+
+def test_an_item_of_a_lost_part_is_refused_after_a_line_about_the_part(curate, mail_lost):
+    code, out, err = curate("explain", "mail", "--store", mail_lost.root)
     assert (code, out) == (2, "")
     assert err.splitlines()[0].startswith("curate: table conversations: a part is lost") and "is not in store" in err
 
 
-def test_without_a_readable_quarantine_nothing_is_explained(curate, decided):
-    lose_a_part(decided, "quarantine")
-    code, out, err = curate("explain", "mail", "--store", decided.root)
+def test_without_a_readable_quarantine_nothing_is_explained(curate, damaged):
+    lose_a_part(damaged, "quarantine")
+    code, out, err = curate("explain", "mail", "--store", damaged.root)
     assert code != 0 and out == "" and "table 'quarantine'" in err
 
 
@@ -194,9 +230,13 @@ def _match(deciding, name: str) -> dict | None:
     return explain_item(deciding.store, name)["twin"]
 
 
-def test_the_same_prompt_on_the_same_image(deciding):
+def test_the_first_of_two_equal_chats_repeats_nothing(deciding):
     deciding.given([_chat("first", 0, A), _chat("again", 1, A)], facts=HASHES).decide()
     assert _match(deciding, "first") is None
+
+
+def test_the_same_prompt_on_the_same_image_is_an_exact_match(deciding):
+    deciding.given([_chat("first", 0, A), _chat("again", 1, A)], facts=HASHES).decide()
     assert _match(deciding, "again") == {
         "conversation": "first",
         "source": "2024-09-18-conv.json:1",
@@ -206,7 +246,7 @@ def test_the_same_prompt_on_the_same_image(deciding):
     }
 
 
-def test_another_wording_on_a_copy_of_the_image(deciding):
+def test_another_wording_on_a_copy_of_the_image_is_a_match_with_its_cosine(deciding):
     chats = [_chat("first", 0, A), _chat("again", 1, B, "What's this?")]
     vectors = {chats[0].prompt_id: {"vector": [1.0, 0.0]}, chats[1].prompt_id: {"vector": [0.95, np.sqrt(1 - 0.95**2)]}}
     deciding.given(chats, facts=HASHES | {"text_embedding": vectors}).decide()
@@ -216,7 +256,7 @@ def test_another_wording_on_a_copy_of_the_image(deciding):
     assert (images["relation"], images["phash_distance"], images["pdq_distance"]) == ("perceptual", 8, 0)
 
 
-def test_two_images_that_a_third_stands_for(deciding):
+def test_of_two_images_that_a_third_stands_for_one_matches_through_it(deciding):
     """B was seen first and stands for A and C, which are not near each other."""
     other = "Who took this photograph, and of whom?"
     chats = [_chat("b", 0, B, other), _chat("a", 1, A), _chat("c", 2, C)]

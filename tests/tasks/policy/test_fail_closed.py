@@ -61,14 +61,19 @@ def test_one_missing_fact_of_one_part_is_enough_to_drop(deciding, policy):
     assert [name for name, row in decided.items() if row["keep"]] == ["measured"]
 
 
-def test_an_old_fact_a_score_that_is_none_and_a_lost_side_are_no_all_clear(deciding):
-    subject = conversation("c", image_ids=["1" * 32])
-    deciding.given([subject])
+def test_a_fact_of_an_earlier_version_is_no_all_clear(deciding):
+    deciding.given([conversation("c", image_ids=["1" * 32])])
     deciding.store.replace("signals/nsfw", facts_frame("nsfw", {"1" * 32: {}}, version="0"))
     assert deciding.reasons() == {"c": ["unmeasured_nsfw"]}
+
+
+def test_a_score_that_is_no_number_is_no_all_clear(deciding):
     subject = conversation("c", image_ids=["1" * 32])
     decided = deciding.given([subject], facts={"nsfw": {"1" * 32: {"nsfw_probability": float("nan")}}}).decide()
     assert not decided["c"]["keep"]
+
+
+def test_a_lost_side_of_a_battle_is_no_all_clear(deciding):
     left, right = sides("b")
     decided = deciding.given([left], [battle(left, right)]).decide()
     assert decided["b"]["keep"]
@@ -92,11 +97,14 @@ def test_nothing_measured_at_all_keeps_nothing(deciding):
     assert not any(row["keep"] for row in decided.values())
 
 
-def test_a_policy_may_say_that_a_missing_fact_does_not_matter_and_the_shipped_ones_never_do(deciding):
+def test_a_policy_may_say_that_a_missing_fact_does_not_matter(deciding):
     rule = "{reason: face, signal: faces.confidence_max, over: images, at_least: 0.5, on_missing: ignore}"
     subject = conversation("c", image_ids=["1" * 32])
     deciding.given([subject], facts={"faces": {"1" * 32: None}}).under(f"name: lax\nrules: [{rule}]")
     assert deciding.reasons() == {"c": []}
+
+
+def test_no_shipped_policy_says_that_a_missing_fact_does_not_matter():
     rules = [rule for name in ("public_release", "internal", "upstream") for rule in load_policy(name).rules]
     ignoring = {rule.signal for rule in rules if rule.on_missing is not OnMissing.DROP}
     assert ignoring == {"conversation.single_turn_prompt_characters"}  # longer conversations have none
@@ -127,8 +135,11 @@ def test_an_image_that_the_service_flags_is_dropped(deciding, policy):
     assert decided(deciding, FLAGGED, VERSIONS, policy)[0] == ["image_moderation"]
 
 
-def test_the_internal_policy_tags_it_and_a_rule_that_does_not_wait_drops_without_a_provider(deciding, tmp_path):
+def test_an_image_that_the_service_flags_is_tagged_by_the_internal_policy(deciding):
     assert decided(deciding, FLAGGED, VERSIONS, "internal") == ([], ["image_moderation"])
+
+
+def test_a_rule_that_does_not_wait_for_a_provider_drops_without_one(deciding, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(ASKING)
     assert decided(deciding, None, UNCHOSEN, str(file))[0] == ["unmeasured_image_moderation"]
@@ -167,18 +178,21 @@ def review(store, verdict):
     add_reviews(store, [review_of(queue, item, verdict, "", NOON) for item in queue.waiting(store)])
 
 
-def test_what_is_held_is_not_kept_and_what_is_dropped_as_well_is_not_held(holding):
+def test_only_what_no_rule_drops_is_held_back(holding):
     decided = holding.decide()
     assert {name: (row["keep"], row["held"]) for name, row in decided.items()} == {
         "odd": (False, True),
         "bad": (False, False),
         "good": (True, False),
     }
-    assert decided["odd"]["reasons"] == ["odd_image"]
+
+
+def test_what_is_held_says_why(holding):
+    assert holding.decide()["odd"]["reasons"] == ["odd_image"]
 
 
 @pytest.mark.parametrize(("verdict", "keep", "tags"), [("release", True, ["odd_image"]), ("drop", False, [])])
-def test_a_verdict_decides(holding, verdict, keep, tags):
+def test_a_verdict_decides_about_what_is_held(holding, verdict, keep, tags):
     holding.decide()
     review(holding.store, verdict)
     row = holding.decide()["odd"]
@@ -207,12 +221,21 @@ def test_a_conversation_that_grew_is_held_again(holding):
     assert holding.decide()["odd"]["held"]
 
 
-def test_a_battle_is_held_with_its_side_and_released_with_it(deciding):
+@pytest.fixture
+def held_battle(deciding):
+    """A battle that is held for the image of its sides."""
     left, right = sides("b", image_ids=[ODD])
     deciding.given([left, right], [battle(left, right)], facts=ODD_FACTS).under(POLICY)
     assert deciding.decide()["battle:b"]["held"]
-    settings = Settings(store=deciding.store.root, policy=deciding.policy)
+    return deciding
+
+
+def test_what_is_held_is_counted(held_battle):
+    settings = Settings(store=held_battle.store.root, policy=held_battle.policy)
     counts = decide_items.fn(settings, VERSIONS, item_findings).counts
     assert counts == {"held_conversations": 2, "held_battles": 1, "conversations": 2, "battles": 1}
-    review(deciding.store, "release")
-    assert deciding.decide()["battle:b"]["keep"]
+
+
+def test_a_held_battle_is_released_with_its_sides(held_battle):
+    review(held_battle.store, "release")
+    assert held_battle.decide()["battle:b"]["keep"]

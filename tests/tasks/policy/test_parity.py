@@ -68,10 +68,13 @@ def test_under_upstream_s_policy_both_columns_are_equal(deciding):
     assert all(ours == upstream == both for ours, upstream, both, *_ in parity.values())
 
 
-def test_the_operators_exclusions_and_two_names_of_one_model_count_in_both_columns(deciding):
+def test_the_operators_exclusions_count_in_both_columns(deciding):
     rule = "{reason: excluded_model, signal: conversation.model_excluded, over: conversation, equals: true}"
     deciding.given(*_three_battles()).under(f"name: mine\nrules: [{rule}]\nexcluded_models: [llava-34b]\n")
     assert _parity(deciding)["battle", "excluded_model"] == (3, 3, 3, 0, 0)
+
+
+def test_two_names_of_one_model_make_a_battle_of_one_model(deciding):
     both, votes, _ = _three_battles()
     rule = "{reason: same, signal: battle.same_model, over: battle, equals: true}"
     renaming = "renames: [{model: llava-34b, to: vicuna-13b}]"
@@ -104,10 +107,13 @@ def test_a_rule_about_battles_lets_the_conversations_stay(deciding, scope):
     assert dropped == {"battle:b0", "battle:b2"} | (set() if scope == "battle" else {"b0", "b2"})
 
 
-def test_a_tag_about_battles_marks_the_battle_alone_and_a_missing_fact_drops_it(deciding):
+def test_a_tag_about_battles_marks_the_battle_alone(deciding):
     both, votes, facts = _three_battles()
     decided = deciding.given(both, votes, facts).under(LEAK.format("scope: battle, action: tag")).decide()
     assert {item for item, row in decided.items() if row["tags"]} == {"battle:b0", "battle:b2"}
+
+
+def test_a_missing_fact_of_a_side_drops_the_battle(deciding):
     pair = sides("b", image_ids=["1" * 32])
     deciding.policy = "upstream"
     deciding.given([*pair, conversation("c")], [battle(*pair)], {"upstream_words": {pair[1].turns[1].text_id: None}})
@@ -152,12 +158,19 @@ def _files(folder):
     return {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
-def test_what_comes_and_goes_by_rule(deciding):
+def test_a_dry_run_writes_nothing(deciding):
     _store(deciding).decide()
     deciding.under(OURS)
     before = _files(deciding.folder)
+    dry_run(deciding.store, load_policy(deciding.policy), VERSIONS, item_findings)
+    assert _files(deciding.folder) == before
+
+
+def test_a_dry_run_counts_what_comes_or_goes_by_each_rule(deciding):
+    _store(deciding).decide()
+    deciding.under(OURS)
     changes, notes = dry_run(deciding.store, load_policy(deciding.policy), VERSIONS, item_findings)
-    assert _files(deciding.folder) == before and notes == []
+    assert notes == []
     assert {(row.item_kind, row.reason): (row.now, row.then, row.comes, row.goes) for row in changes} == {
         ("conversation", ALL_DROPS): (1, 2, 1, 2),
         ("conversation", "face"): (1, 0, 1, 0),
@@ -167,32 +180,45 @@ def test_what_comes_and_goes_by_rule(deciding):
     }
 
 
-def test_what_would_be_redacted_first_is_said_and_json_alone_is_refused(deciding, refused):
+def test_a_dry_run_says_what_would_be_redacted_first(deciding):
     _store(deciding).decide()
     _, notes = dry_run(deciding.store, load_policy("redact"), VERSIONS, item_findings)
     assert notes == ["1 conversations would be redacted and measured first; here they count as dropped"]
+
+
+def test_deciding_with_json_is_refused_without_a_dry_run(deciding, refused):
     _store(deciding)
     assert "add --dry-run" in refused("decide", "--store", deciding.store.root, "--json")
 
 
-def test_the_command_prints_a_table_or_json_and_writes_nothing(deciding, curate):
+@pytest.fixture
+def dry_command(deciding) -> tuple[str, ...]:
+    """The command of a dry run of a stricter policy than decided."""
     chats = [conversation("long", "A longer question?", "Yes."), conversation("short", "Why?", "No.")]
     deciding.given(chats).under(LONG).decide()
-    before = _files(deciding.folder)
     deciding.under(LONG.replace("at_most: 1", "at_most: 5"))
-    command = ("decide", "--store", deciding.store.root, "--policy", deciding.policy, "--dry-run")
-    status, out, _ = curate(*command)
+    return "decide", "--store", deciding.store.root, "--policy", deciding.policy, "--dry-run"
+
+
+def test_the_command_of_a_dry_run_prints_a_table(dry_command, curate):
+    status, out, _ = curate(*dry_command)
     assert status == 0
     assert [line.split() for line in out.splitlines()[:2]] == [
         ["reason", "now", "then", "come", "in", "go", "out"],
         ["conversation", *ALL_DROPS.split(), "0", "1", "0", "1"],
     ]
     assert "nothing was written" in out.splitlines()[-1]
-    status, out, _ = curate(*command, "--json")
+
+
+def test_the_command_of_a_dry_run_prints_json_where_it_is_asked_for(dry_command, curate):
+    _, out, _ = curate(*dry_command, "--json")
     assert json.loads(out.splitlines()[1]) == {
         "item_kind": "conversation", "reason": "short", "now": 0, "then": 1, "comes": 0, "goes": 1,
     }  # fmt: skip
-    policy = Path(deciding.policy)
-    assert {path: body for path, body in _files(deciding.folder).items() if path != policy} == {
-        path: body for path, body in before.items() if path != policy
-    }
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["table", "json"])
+def test_the_command_of_a_dry_run_writes_nothing(deciding, dry_command, curate, more):
+    before = _files(deciding.folder)
+    curate(*dry_command, *more)
+    assert _files(deciding.folder) == before

@@ -29,42 +29,75 @@ def _with_rule(**changes) -> dict:
     return {"name": "mine", "rules": [RULE, {k: v for k, v in (RULE | changes).items() if v is not None}]}
 
 
-def test_a_rule_about_models_drops_tags_or_holds_conversations_and_changes_no_other_policys_hash(tmp_path):
-    told = "models tells conversations apart"
-    assert told in _refused(tmp_path, _with_rule(models="open", action="redact"))
-    assert told in _refused(
-        tmp_path, _with_rule(models="open", signal="battle.anonymous", over="battle", at_least=None, equals=True)
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [{"action": "redact"}, {"signal": "battle.anonymous", "over": "battle", "at_least": None, "equals": True}],
+    ids=["redaction", "battles"],
+)
+def test_a_rule_about_models_is_refused_where_it_tells_no_conversations_apart(tmp_path, changes):
+    assert "models tells conversations apart" in _refused(tmp_path, _with_rule(models="open", **changes))
+
+
+def test_the_hash_changes_with_the_models_of_a_rule(tmp_path):
     hashes = {policy_hash(_load(tmp_path, _with_rule(models=kind))) for kind in (None, "open", "proprietary")}
     assert len(hashes) == 3
+
+
+def test_a_policy_without_a_rule_about_models_has_the_hash_it_had_before_there_were_any():
     assert policy_hash(load_policy("public_release")) == "e7f1eec543ce"  # stores decided before the key stay decided
 
 
-def test_rules_about_votes_are_in_the_hash_and_need_the_voters_and_days_of_released_rows(tmp_path):
-    def voted(votes, **linkage):
-        return {"name": "mine", "rules": [RULE], "votes": votes, "linkage": linkage}
+VOTE_RULES = [{"exclude_suspects": True}, {"pair_votes_max": 5}, {"day_votes_max": 50}]
 
-    rules = ({}, {"exclude_suspects": True}, {"pair_votes_max": 5}, {"day_votes_max": 50})
-    assert len({policy_hash(_load(tmp_path, voted(each))) for each in rules}) == 4
-    for each in rules[1:]:
-        (name,) = each
-        assert f"votes: {name} needs voters" in _refused(tmp_path, voted(each, users=False))
-    assert "day_votes_max needs days" in _refused(tmp_path, voted({"day_votes_max": 5}, times="month"))
-    assert "must be at least 1" in _refused(tmp_path, voted({"pair_votes_max": 0}))
+
+def _voted(votes: dict, **linkage) -> dict:
+    return {"name": "mine", "rules": [RULE], "votes": votes, "linkage": linkage}
+
+
+def test_the_hash_changes_with_each_rule_about_votes(tmp_path):
+    assert len({policy_hash(_load(tmp_path, _voted(votes))) for votes in ({}, *VOTE_RULES)}) == 4
+
+
+@pytest.mark.parametrize("votes", VOTE_RULES, ids=lambda votes: next(iter(votes)))
+def test_a_rule_about_votes_needs_the_voters_of_released_rows(tmp_path, votes):
+    (name,) = votes
+    assert f"votes: {name} needs voters" in _refused(tmp_path, _voted(votes, users=False))
+
+
+def test_a_limit_of_votes_a_day_needs_the_days_of_released_rows(tmp_path):
+    assert "day_votes_max needs days" in _refused(tmp_path, _voted({"day_votes_max": 5}, times="month"))
+
+
+def test_a_limit_of_no_votes_is_refused(tmp_path):
+    assert "must be at least 1" in _refused(tmp_path, _voted({"pair_votes_max": 0}))
 
 
 @pytest.mark.parametrize("name", SHIPPED_POLICIES)
-def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
-    policy = load_policy(name)
-    assert policy.name == name
-    assert policy.about.endswith(".")
-    assert policy.hot_prompts is not None
-    assert (policy.duplicates is None) == (name in ("upstream", "generated"))
+def test_a_shipped_policy_loads_by_its_name(name):
+    assert load_policy(name).name == name
 
 
-def test_the_shipped_policies_keep_people_or_not_as_they_say_and_one_of_ones_own_loads(tmp_path):
+@pytest.mark.parametrize("name", SHIPPED_POLICIES)
+def test_a_shipped_policy_says_in_a_sentence_who_it_is_for(name):
+    assert load_policy(name).about.endswith(".")
+
+
+@pytest.mark.parametrize("name", SHIPPED_POLICIES)
+def test_every_shipped_policy_has_a_rule_about_hot_prompts(name):
+    assert load_policy(name).hot_prompts is not None
+
+
+@pytest.mark.parametrize("name", SHIPPED_POLICIES)
+def test_two_shipped_policies_let_duplicates_stay(name):
+    assert (load_policy(name).duplicates is None) == (name in ("upstream", "generated"))
+
+
+def test_the_internal_policy_drops_for_three_reasons_alone():
     dropping = {rule.reason for rule in load_policy("internal").rules if rule.action is Action.DROP}
     assert dropping == {"nsfw_image", "excluded_model", "banned_user"}
+
+
+def test_a_policy_of_ones_own_has_the_rules_of_its_file(tmp_path):
     assert [rule.reason for rule in _load(tmp_path, _with_rule(reason="again")).rules] == ["face", "again"]
 
 
@@ -176,31 +209,52 @@ def _extended(folder, content):
     return load_policy(str(file))
 
 
-def test_a_file_extends_another_merges_sections_and_gives_anew_what_it_removes(tmp_path):
+def test_a_file_that_only_extends_another_decides_as_that_does(tmp_path):
     base, ours = load_policy("public_release"), _extended(tmp_path, {})
     assert ours == base.model_copy(update={"name": "ours", "about": "", "publishable": False})
+
+
+def test_a_file_that_extends_another_gives_anew_a_rule_that_it_removes(tmp_path):
     own = {"reason": "service_error", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9.0}
     ours = _extended(tmp_path, {"extends": "upstream", "remove": ["service_error"], "rules": [own]})
     same = [rule for rule in ours.rules if rule.reason == "service_error"]
     assert [(rule.signal, rule.at_least) for rule in same] == [("markdown.h1", 9.0)]
+
+
+def test_a_file_that_extends_another_merges_its_sections(tmp_path):
     ours = _extended(tmp_path, {"duplicates": {"copies_max": 3}, "hot_prompts": None, "excluded_models": ["m"]})
     assert (ours.duplicates.copies_max, ours.duplicates.images) == (3, "near")
     assert ours.hot_prompts is None and ours.near_prompts is not None and ours.excluded_models == ["m"]
+
+
+def test_a_file_can_extend_one_that_extends_another(tmp_path):
     (tmp_path / "between.yaml").write_text("{name: between, extends: upstream, excluded_models: [a]}")
     ours = _extended(tmp_path, {"extends": "./between.yaml", "banned_users": ["f" * 24]})
     assert (ours.excluded_models, ours.banned_users, ours.duplicates) == (["a"], ["f" * 24], None)
     assert policy_hash(ours) != policy_hash(load_policy("upstream"))
 
 
-def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
+@pytest.fixture
+def with_rules(tmp_path):
+    """A policy that changes the rule `face`, adds `shouting`, and removes `no_answer`."""
     new = {"reason": "shouting", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9}
     rules = [{"reason": "face", "at_most": 0.2, "action": "tag"}, new]
-    base, ours = load_policy("public_release"), _extended(tmp_path, {"rules": rules, "remove": ["no_answer"]})
-    reasons = [rule.reason for rule in base.rules if rule.reason != "no_answer"]
-    assert [rule.reason for rule in ours.rules] == [*reasons, "shouting"]
-    (face,) = [rule for rule in ours.rules if rule.reason == "face"]
+    return _extended(tmp_path, {"rules": rules, "remove": ["no_answer"]})
+
+
+def test_a_new_rule_stands_behind_all_that_are_not_removed(with_rules):
+    reasons = [rule.reason for rule in load_policy("public_release").rules if rule.reason != "no_answer"]
+    assert [rule.reason for rule in with_rules.rules] == [*reasons, "shouting"]
+
+
+def test_a_rule_is_changed_by_its_reason(with_rules):
+    (face,) = [rule for rule in with_rules.rules if rule.reason == "face"]
     assert (face.signal, face.at_least, face.at_most, face.action) == ("faces.confidence_max", None, 0.2, "tag")
-    kept = [rule for rule in ours.rules if rule.reason not in ("face", "shouting")]
+
+
+def test_rules_that_a_file_does_not_name_stay_as_they_are(with_rules):
+    kept = [rule for rule in with_rules.rules if rule.reason not in ("face", "shouting")]
+    base = load_policy("public_release")
     assert kept == [rule for rule in base.rules if rule.reason not in ("face", "no_answer")]
 
 
@@ -230,7 +284,7 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, content, said):
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_models_file_says_which_version_a_name_stands_for_and_no_place_on_a_server(tmp_path):
+def test_a_model_has_the_version_it_is_asked_as_unless_that_is_a_place_on_a_server(tmp_path):
     asked_as = {"own": "", "dated": "gpt-4o-2024-05-13", "hub": "llava-hf/llava-1.5-7b-hf"}
     places = ["/srv/llava", "~/llava", "./llava", "C:\\llava", "file://llava"]
     asked_as |= {f"place{number}": place for number, place in enumerate(places)}

@@ -84,17 +84,23 @@ def _decided_together(deciding, cases: list[Case]) -> dict[str, dict[str, Any]]:
     return deciding.given(subjects, facts=facts).decide()
 
 
-def test_each_fact_drops_or_tags_its_own_conversation_alone_and_one_below_the_line_does_nothing(deciding):
+def test_each_fact_that_drops_drops_its_own_conversation_alone(deciding):
     decided = _decided_together(deciding, DROPS)
     assert {name: row["reasons"] for name, row in decided.items()} == {
         str(number): [reason] for number, (reason, *_) in enumerate(DROPS)
     }
     assert not any(row["keep"] or row["tags"] for row in decided.values())
+
+
+def test_each_fact_that_tags_tags_its_own_conversation_alone(deciding):
     decided = _decided_together(deciding, TAGS)
     assert {name: row["tags"] for name, row in decided.items()} == {
         str(number): [tag] for number, (tag, *_) in enumerate(TAGS)
     }
     assert all(row["keep"] and not row["reasons"] for row in decided.values())
+
+
+def test_a_fact_below_the_line_does_nothing(deciding):
     decided = _decided_together(deciding, NOTHING)
     assert [(row["keep"], row["reasons"], row["tags"]) for row in decided.values()] == [(True, [], [])] * len(NOTHING)
 
@@ -111,7 +117,7 @@ LOGGED = {
 }
 
 
-def test_what_the_log_and_the_operator_say_drops_for_its_reason_alone(deciding):
+def test_what_the_log_or_the_operator_says_drops_for_its_reason_alone(deciding):
     listed = yaml.safe_load(
         (Path(policy_file.__file__).parent / "policies" / "public_release.yaml").read_text(encoding="utf-8")
     )
@@ -122,7 +128,7 @@ def test_what_the_log_and_the_operator_say_drops_for_its_reason_alone(deciding):
     assert reasons == {reason: [reason] for reason in LOGGED} | {"nobody": [], "liked": [], "whole": []}
 
 
-def test_a_conversation_without_images_is_kept_and_marked(deciding):
+def test_a_conversation_without_images_is_only_marked(deciding):
     decided = deciding.given([_subject("words", image_ids=[]), _subject("seen")]).decide()
     assert {name: (row["keep"], row["tags"]) for name, row in decided.items()} == {
         "words": (True, ["text_only"]),
@@ -130,7 +136,7 @@ def test_a_conversation_without_images_is_kept_and_marked(deciding):
     }
 
 
-def test_a_conversation_of_a_dataset_without_times_is_kept_and_marked(deciding):
+def test_a_conversation_of_a_dataset_without_times_is_only_marked(deciding):
     chats = [_subject("old", tstamp=UNDATED_BEFORE - timedelta(seconds=1)), _subject("new", tstamp=UNDATED_BEFORE)]
     decided = deciding.given(chats).decide()
     assert {name: (row["keep"], row["tags"]) for name, row in decided.items()} == {
@@ -139,7 +145,7 @@ def test_a_conversation_of_a_dataset_without_times_is_kept_and_marked(deciding):
     }
 
 
-def test_one_short_message_is_kept_and_marked_but_not_several(deciding):
+def test_only_one_short_message_alone_is_marked_as_short(deciding):
     texts = {"short": ("x" * 15, "A."), "long": ("y" * 16, "A."), "several": ("a", "A.", "b", "B.")}
     chats = [conversation(name, *said, image_ids=[text_id(name)]) for name, said in texts.items()]
     decided = deciding.given(chats).decide()
@@ -151,7 +157,7 @@ def test_one_short_message_is_kept_and_marked_but_not_several(deciding):
     assert all(row["keep"] for row in decided.values())
 
 
-def test_a_vote_that_compares_nothing_is_dropped_and_its_sides_are_not(deciding):
+def test_a_vote_that_compares_nothing_is_dropped_without_its_sides(deciding):
     voided = {
         "same_model": {"model_b": "vicuna-13b"},
         "unequal_sides": {"turns_b": 2},
@@ -165,7 +171,7 @@ def test_a_vote_that_compares_nothing_is_dropped_and_its_sides_are_not(deciding)
 
 
 @pytest.mark.parametrize("policy", ["public_release", "redact", "authored", "generated", "internal"])
-def test_a_vote_on_an_example_image_of_the_arena_goes_and_its_conversations_stay(deciding, policy):
+def test_a_vote_on_an_example_image_of_the_arena_goes_without_its_conversations(deciding, policy):
     example = Preset(path="memes/1.png", dataset="Memes", logged_name="1" * 32, image_id="a" * 32)
     both = {name: sides(name, image_ids=[shown * 32]) for name, shown in (("picked", "a"), ("own", "b"))}
     deciding.policy = policy
@@ -180,7 +186,7 @@ def test_a_vote_on_an_example_image_of_the_arena_goes_and_its_conversations_stay
     assert all(row["keep"] and "preset_battle" not in row["tags"] for row in decided.values())
 
 
-def test_a_battle_has_the_reasons_of_both_sides_in_the_order_of_the_policy_and_then_its_own(deciding):
+def test_a_battle_has_the_reasons_of_both_sides_in_the_order_of_the_policy_before_its_own(deciding):
     left, right = sides("b", image_ids=["1" * 32])
     facts = {
         "model_names": {left.turns[1].text_id: {"names": ["gpt-4"]}},

@@ -32,15 +32,22 @@ def test_exactly_the_characters_of_the_spans_are_replaced(text, cuts):
     assert len(gone) == len(re.findall(r"<[A-Z_]+_\d+>", released))
 
 
-def test_values_are_taken_out_as_words_overlaps_whole_and_placeholders_once():
+def test_spans_that_overlap_are_taken_out_as_one():
     spans = [Span(1, 4, "email"), Span(3, 6, "phone")]
     released, gone = redact_text("abcdefgh", spans, {}, Placeholders())
     assert (released, gone) == ("a<EMAIL_1>gh", [(1, 6, "email", "<EMAIL_1>")])
+
+
+@pytest.mark.parametrize(
+    ("text", "released"),
+    [("Ana Lopez? Yes, (Ana Lopez).", "<PERSON_1>? Yes, (<PERSON_1>)."), ("Juliana Lopezes", "Juliana Lopezes")],
+)
+def test_a_value_is_taken_out_wherever_it_stands_as_whole_words(text, released):
     values = values_of("I am Ana Lopez", [Span(5, 14, "person")])
-    assert (
-        redact_text("Ana Lopez? Yes, (Ana Lopez).", [], values, Placeholders())[0] == "<PERSON_1>? Yes, (<PERSON_1>)."
-    )
-    assert redact_text("Juliana Lopezes", [], values, Placeholders())[0] == "Juliana Lopezes"
+    assert redact_text(text, [], values, Placeholders())[0] == released
+
+
+def test_a_placeholder_that_somebody_wrote_is_not_used_for_another_value():
     texts = "<PERSON_7> and PERSON"
     made = redact_text(texts, [], {"PERSON": "person", "PERSON_7": "person"}, Placeholders([texts]))
     assert made[0] == "<PERSON_7> and <PERSON_8>"  # 7 may be another person
@@ -115,7 +122,7 @@ def test_images_that_differ_only_inside_the_boxes_become_the_same_bytes(file_for
     width=st.integers(1, 300),
     height=st.integers(1, 300),
 )
-def test_a_box_grows_by_its_margin_to_whole_blocks_and_stays_inside(box, width, height):
+def test_a_box_grows_by_its_margin_to_whole_blocks_inside_the_image(box, width, height):
     x, y, wide, high = box
     margin = max(4, round(0.25 * min(wide, high)))
     for low, high_edge, first, length, limit in zip(
@@ -127,18 +134,34 @@ def test_a_box_grows_by_its_margin_to_whole_blocks_and_stays_inside(box, width, 
         assert high_edge % JPEG_BLOCK == 0 or high_edge == limit
 
 
-@pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
-def test_a_redacted_image_is_an_image_of_its_own_of_the_same_size_and_format(file_format):
-    original = drawn_image(1, (96, 80))
+@pytest.fixture(params=["PNG", "JPEG"])
+def filled(request) -> tuple[DecodedImage, DecodedImage]:
+    """An image of each format, and the image that filling a box of it makes."""
     sink = io.BytesIO()
-    PIL.Image.fromarray(original.rgb).save(sink, file_format)
+    PIL.Image.fromarray(drawn_image(1, (96, 80)).rgb).save(sink, request.param)
     original = open_image(sink.getvalue())
-    made = fill_boxes(original, [(16, 16, 48, 64)])
+    assert original.format == request.param.lower()
+    return original, fill_boxes(original, [(16, 16, 48, 64)])
+
+
+def test_a_redacted_image_has_an_id_of_its_own(filled):
+    original, made = filled
     assert made.image_id != original.image_id
-    assert (made.width, made.height, made.format) == (96, 80, file_format.lower())
     assert open_image(made.encoded).image_id == made.image_id
-    assert is_pixels_alone(made.encoded)
-    assert made.rgb[16:64, 16:48].max() <= 4  # JPEG rounds black
+
+
+def test_a_redacted_image_has_the_size_of_the_original_in_its_format(filled):
+    original, made = filled
+    assert (original.width, original.height) == (96, 80)
+    assert (made.width, made.height, made.format) == (96, 80, original.format)
+
+
+def test_a_redacted_image_is_pixels_alone(filled):
+    assert is_pixels_alone(filled[1].encoded)
+
+
+def test_a_redacted_box_is_black(filled):
+    assert filled[1].rgb[16:64, 16:48].max() <= 4  # JPEG rounds black
 
 
 def test_nothing_outside_the_boxes_changes():
@@ -175,11 +198,14 @@ def clean(**changes):
     return {name: {text_id(WORDS): changes.get(name, {})} for name in signals}
 
 
-def test_clean_words_are_released_and_others_withheld_where_a_policy_redacts_messages(decided_on, deciding):
+def test_clean_words_of_a_voter_are_released(decided_on, deciding):
     decisions = decided_on(clean())
     assert [(row["keep"], row["vote_reason_withheld"]) for row in decisions.values()] == [(True, []), (True, None)]
     rows = gathered_rows(deciding.store).rows["battle"]
     assert dict(rows.select("question_id", "vote_reason").iter_rows()) == {"b": WORDS, "plain": None}
+
+
+def test_words_of_a_voter_are_withheld_where_a_policy_would_redact_a_message(decided_on):
     row = decided_on(clean(text_pii={"types": ["email"]}), policy="redact")["b"]
     assert row["vote_reason_withheld"] == ["pii_text"]
 
@@ -193,7 +219,9 @@ def test_clean_words_are_released_and_others_withheld_where_a_policy_redacts_mes
         ({}, ["unmeasured_text_pii", "unmeasured_moderation", "unmeasured_service_text"]),
     ],
 )
-def test_words_that_a_rule_about_messages_finds_are_withheld_and_the_vote_stays(decided_on, deciding, facts, withheld):
+def test_words_that_a_rule_about_messages_finds_are_withheld_from_a_vote_that_stays(
+    decided_on, deciding, facts, withheld
+):
     row = decided_on(facts)["b"]
     assert (row["keep"], row["vote_reason_withheld"]) == (True, withheld)
     released = gathered_rows(deciding.store).rows["battle"].filter(question_id="b")["vote_reason"].item()
@@ -232,9 +260,13 @@ def test_words_that_repeat_what_is_redacted_in_the_battle_are_withheld(deciding)
     assert "pii_text" in row["vote_reason_withheld"]
 
 
-def test_explain_says_what_became_of_the_words_and_does_not_quote_them(decided_on, deciding, curate):
+def test_explain_does_not_quote_words_that_are_withheld(decided_on, deciding, curate):
     decided_on(clean(text_pii={"types": ["email"]}))
     code, out, _ = curate("explain", "b", "--store", deciding.store.root, "--json")
     assert (code, "a@b.cd" in out, '"email"' in out) == (0, False, True)
+
+
+def test_explain_says_why_words_are_withheld(decided_on, deciding, curate):
+    decided_on(clean(text_pii={"types": ["email"]}))
     _, out, _ = curate("explain", "b", "--store", deciding.store.root)
     assert "what the voter wrote: withheld by pii_text" in out

@@ -44,37 +44,59 @@ def clean_again(deciding, *texts: str):
         measured_again(deciding, **{signal: {text_id(text): {} for text in texts}})
 
 
-def test_a_message_with_personal_data_is_kept_without_it(redacting):
-    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED})
-    decided = redacting.decide()["c"]
+@pytest.fixture(scope="module")
+def mailed(new_deciding):
+    """A redacted conversation with an address in both messages. Do not write to it."""
+    deciding = new_deciding()
+    deciding.policy = "redact"
+    deciding.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED}).decide()
+    return deciding
+
+
+def test_a_message_with_personal_data_is_released_without_it(mailed):
+    assert released(mailed) == {"c": ["I am <EMAIL_1>, who are you?", "Hello <EMAIL_1>."]}
+
+
+def test_a_decision_says_what_was_redacted(mailed):
+    (decided,) = mailed.store.read("decisions").to_dicts()
     assert (decided["keep"], decided["reasons"], decided["tags"]) == (True, [], ["pii_text", "text_only"])
     assert decided["redactions"] == TWO_MESSAGES
-    assert released(redacting) == {"c": ["I am <EMAIL_1>, who are you?", "Hello <EMAIL_1>."]}
 
 
-def test_the_store_keeps_the_original_and_the_redacted_form_has_ids_of_its_own(redacting):
-    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED}).decide()
-    original = redacting.store.read("conversations").row(0, named=True)
-    shown = conversations_as_released(redacting.store).row(0, named=True)
-    assert original["turns"][0]["content"] == ASKED
+def test_the_store_keeps_the_original_of_what_is_redacted(mailed):
+    assert mailed.store.read("conversations").row(0, named=True)["turns"][0]["content"] == ASKED
+
+
+def test_a_redacted_form_has_ids_of_its_own(mailed):
+    original = mailed.store.read("conversations").row(0, named=True)
+    shown = conversations_as_released(mailed.store).row(0, named=True)
     for column in ("prompt_id", "document_id", "turns"):
         assert shown[column] != original[column]
     assert shown["prompt_id"] == text_id("I am <EMAIL_1>, who are you?")
 
 
-def test_what_was_not_looked_at_again_or_is_still_found_is_not_released(redacting):
+def test_what_was_not_looked_at_again_is_not_released(redacting):
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL})
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (False, ["unmeasured_text_pii"])
+
+
+def test_what_is_found_in_a_redacted_text_is_redacted_in_a_second_round(redacting):
     again = {"types": ["person"], "spans": [{"type": "person", "start": 16, "end": 19, "confidence": 1.0}]}
     left = {text_id("I am <EMAIL_1>, who are you?"): again, text_id("I am <EMAIL_1>, <PERSON_1> are you?"): {}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     assert redacting.decide()["c"]["keep"]
     assert released(redacting)["c"][0] == "I am <EMAIL_1>, <PERSON_1> are you?"
+
+
+def test_what_is_still_found_without_a_place_is_not_released(redacting):
     left = {text_id("Hello <EMAIL_1>."): {"types": ["email"], "spans": []}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (False, ["redaction_failed"])
+
+
+def test_what_cannot_be_redacted_because_its_image_is_lost_is_not_released(redacting):
     face = {"1" * 32: {"faces": [{"box": [1, 1, 9, 9], "confidence": 0.9}], "confidence_max": 0.9}}
     redacting.given([conversation("c", image_ids=["1" * 32])], facts={"faces": face})
     assert redacting.reasons() == {"c": ["redaction_failed"]}
@@ -92,13 +114,33 @@ def _face(deciding, facts_of_filled: dict | None):
     return original, filled, deciding.decide()["c"]
 
 
-def test_a_face_is_filled_and_the_stored_image_stays(redacting):
-    original, filled, decided = _face(redacting, {})
+@pytest.fixture(scope="module")
+def filled_face(new_deciding):
+    """Deciding on a redacted image with a face, its original, its filled row, and its decision. Do not write to it."""
+    deciding = new_deciding()
+    deciding.policy = "redact"
+    return deciding, *_face(deciding, {})
+
+
+def test_a_decision_says_which_image_was_filled(filled_face):
+    _, _, _, decided = filled_face
     assert (decided["keep"], decided["tags"]) == (True, ["face", "short_prompt"])
     assert decided["redactions"] == [{"reason": "face", "part": "image", "place": 0, "type": "face", "count": 1}]
+
+
+def test_a_face_is_filled_to_whole_blocks(filled_face):
+    _, original, filled, _ = filled_face
     assert (filled["source_image_id"], filled["boxes"]) == (original.image_id, [[0, 0, 48, 48]])
-    assert redacting.store.read("images")["image_id"].to_list() == [original.image_id]
-    shown = conversations_as_released(redacting.store).row(0, named=True)["image_ids"]
+
+
+def test_the_store_keeps_an_image_that_is_filled(filled_face):
+    deciding, original, *_ = filled_face
+    assert deciding.store.read("images")["image_id"].to_list() == [original.image_id]
+
+
+def test_a_filled_image_is_released_in_place_of_its_original(filled_face):
+    deciding, original, filled, _ = filled_face
+    shown = conversations_as_released(deciding.store).row(0, named=True)["image_ids"]
     assert shown == [filled["image_id"]] != [original.image_id]
 
 
@@ -118,17 +160,28 @@ def test_a_second_round_fills_what_was_found_in_the_filled_image(redacting):
     assert list(boxes.values()) == [[[0, 0, 48, 48], [64, 64, 96, 96]]]
 
 
-def test_text_in_an_image_is_filled_where_the_found_stretch_stands(redacting):
+@pytest.fixture(scope="module")
+def read_image(new_deciding):
+    """The store of a redacted image in which an address is written, whose reader quotes it. Do not write to it."""
+    deciding = new_deciding()
+    deciding.policy = "redact"
     original, text = drawn_image(1, (160, 160)), "Hello\nana@example.org\nBye"
     lines = [(0, 5, [8, 8, 40, 10]), (6, 21, [8, 72, 90, 10]), (22, 25, [8, 140, 40, 10])]
     read = {"text": text, "line_count": 3, "boxes": [{"start": s, "end": e, "box": box} for s, e, box in lines]}
     email = {"types": ["email"], "spans": [{"type": "email", "start": 6, "end": 21, "confidence": 1.0}]}
     subject = conversation("c", "Read it", "It says ana@example.org", image_ids=[original.image_id])
     facts = {"image_text": {original.image_id: read}, "text_pii": {text_id(text): email}}
-    redacting.given([subject], facts=facts, images=[image(original)]).decide()
-    (filled,) = redacting.store.read("redacted_images").to_dicts()
+    deciding.given([subject], facts=facts, images=[image(original)]).decide()
+    return deciding.store
+
+
+def test_text_in_an_image_is_filled_where_the_found_stretch_stands(read_image):
+    (filled,) = read_image.read("redacted_images").to_dicts()
     assert filled["boxes"] == [[0, 64, 112, 96]]
-    assert redacting.store.read("redacted_conversations")["turns"].to_list()[0][1]["content"] == "It says <EMAIL_1>"
+
+
+def test_text_found_in_an_image_is_taken_out_of_what_quotes_it(read_image):
+    assert read_image.read("redacted_conversations")["turns"].to_list()[0][1]["content"] == "It says <EMAIL_1>"
 
 
 def test_what_a_rule_drops_is_not_redacted(redacting):
@@ -146,6 +199,11 @@ def test_a_battle_falls_with_a_side_that_could_not_be_redacted(redacting):
     left, right = sides("b", ASKED, ANSWERED)
     redacting.given([left, right], [battle(left, right)], facts={"text_pii": EMAIL | REDACTED})
     assert redacting.decide()["battle:b"]["reasons"] == ["unmeasured_text_pii"]
+
+
+def test_a_battle_is_kept_once_both_redacted_sides_were_looked_at_again(redacting):
+    left, right = sides("b", ASKED, ANSWERED)
+    redacting.given([left, right], [battle(left, right)], facts={"text_pii": EMAIL | REDACTED}).decide()
     clean_again(redacting, "Hello <EMAIL_1>.!")
     assert redacting.decide()["battle:b"]["keep"]
 
@@ -155,7 +213,7 @@ def _people(text: str, *names: str) -> dict:
     return {"types": ["person"], "spans": [{"type": "person", "start": s, "end": e, "confidence": 1} for s, e in spans]}
 
 
-def test_a_value_has_one_placeholder_on_both_sides_of_a_battle_and_another_value_another(redacting):
+def test_each_value_has_one_placeholder_of_its_own_on_both_sides_of_a_battle(redacting):
     asked, left_says, right_says = (
         "I am Ana Lopez.",
         "Hello ANA LOPEZ, meet Bo Berg.",
@@ -187,15 +245,22 @@ def _exercise(deciding, **changes):
     return deciding.given([conversation("c", asked, answered)], facts={"text_pii": texts | changes})
 
 
-def test_a_name_of_an_exercise_stays_and_another_that_is_still_found_beside_it_fails(redacting):
-    clean = "Tom has three. Ask <PERSON_1>."
-    decided = _exercise(redacting, **{text_id(clean): _people(clean, "Tom")}).decide()["c"]
+NAMED = "Tom has three. Ask <PERSON_1>."
+
+
+def test_a_name_of_an_exercise_stays(redacting):
+    decided = _exercise(redacting, **{text_id(NAMED): _people(NAMED, "Tom")}).decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (True, [])
-    assert released(redacting)["c"] == ["Tom has 5 apples. How many are left?", clean]
-    clean = "Tom has three. Ask <PERSON_1>."
-    _exercise(redacting, **{text_id(clean): _people(clean, "Tom", "three")})
+    assert released(redacting)["c"] == ["Tom has 5 apples. How many are left?", NAMED]
+
+
+def test_a_name_that_is_found_beside_the_one_of_an_exercise_is_not_released(redacting):
+    _exercise(redacting, **{text_id(NAMED): _people(NAMED, "Tom", "three")})
     assert not redacting.decide()["c"]["keep"]
-    _exercise(redacting, **{text_id(clean): {"types": ["person"], "spans": []}})
+
+
+def test_a_name_without_a_place_is_not_taken_for_the_one_of_an_exercise(redacting):
+    _exercise(redacting, **{text_id(NAMED): {"types": ["person"], "spans": []}})
     assert redacting.decide()["c"]["reasons"] == ["redaction_failed"]
 
 
@@ -222,40 +287,49 @@ def test_what_one_side_says_about_somebody_is_taken_out_of_the_other_side_where_
     assert released(redacting)["r"] == ["Who?", "ana or <PERSON_1>"]
 
 
-def test_all_that_battles_connect_is_one_group_in_any_order_and_long_chains_cost_little():
-    def connected(wanted, pairs, dropped=()):
-        sides = pl.DataFrame(pairs, schema={"conversation_a": pl.String, "conversation_b": pl.String}, orient="row")
-        return [sorted(group) for group in groups(set(wanted), sides, set(dropped))]
+def _connected(wanted: set[str], pairs: list[tuple[str, str]], dropped: set[str] = frozenset()) -> list[list[str]]:
+    sides = pl.DataFrame(pairs, schema={"conversation_a": pl.String, "conversation_b": pl.String}, orient="row")
+    return [sorted(group) for group in groups(wanted, sides, dropped)]
 
-    chain = [("c", "d"), ("a", "b"), ("b", "c"), ("x", "y")]
-    for votes in (chain, chain[::-1]):
-        assert connected({"a"}, votes) == [["a", "b", "c", "d"]]
-    assert sorted(connected({"a", "lone"}, chain, dropped={"b"})) == [["a"], ["lone"]]
+
+CHAIN = [("c", "d"), ("a", "b"), ("b", "c"), ("x", "y")]
+
+
+@pytest.mark.parametrize("votes", [CHAIN, CHAIN[::-1]], ids=["in order", "reversed"])
+def test_all_that_battles_connect_is_one_group_in_any_order(votes):
+    assert _connected({"a"}, votes) == [["a", "b", "c", "d"]]
+
+
+def test_nothing_is_connected_through_a_side_that_is_dropped():
+    assert sorted(_connected({"a", "lone"}, CHAIN, dropped={"b"})) == [["a"], ["lone"]]
+
+
+def test_a_long_chain_of_battles_costs_little():
     long = [(f"{n:06d}", f"{n + 1:06d}") for n in range(50_000)]
     started = time.process_time()
-    assert [len(group) for group in connected({"000000"}, long)] == [50_001]
+    assert [len(group) for group in _connected({"000000"}, long)] == [50_001]
     assert time.process_time() - started < 5
 
 
-def test_a_side_that_is_alone_is_numbered_alone(redacting):
+def _answers_of_named_sides(deciding, **facts) -> dict[str, str]:
+    """Conversation -> its redacted answer, of a battle in which each side names somebody else."""
     left, right = conversation("b", "Who?", "Bo Berg.", voted=True), conversation("r", "Who?", "Ana Lopez.", voted=True)
-    found = {
+    people = {
         text_id("Bo Berg."): _people("Bo Berg.", "Bo Berg"),
         text_id("Ana Lopez."): _people("Ana Lopez.", "Ana Lopez"),
     }
-    redacting.given([left, right], [battle(left, right)], facts={"text_pii": found}).decide()
-    turns = {
-        row["conversation_id"]: row["turns"][1]["content"]
-        for row in redacting.store.read("redacted_conversations").to_dicts()
-    }
-    assert turns == {"b": "<PERSON_1>.", "r": "<PERSON_2>."}
+    deciding.given([left, right], [battle(left, right)], facts={"text_pii": people} | facts).decide()
+    forms = deciding.store.read("redacted_conversations").to_dicts()
+    return {row["conversation_id"]: row["turns"][1]["content"] for row in forms}
+
+
+def test_people_of_both_sides_are_numbered_together(redacting):
+    assert _answers_of_named_sides(redacting) == {"b": "<PERSON_1>.", "r": "<PERSON_2>."}
+
+
+def test_a_side_whose_other_side_is_dropped_is_numbered_alone(redacting):
     gone = {text_id("Bo Berg."): {"kinds": ["network_error"]}}
-    redacting.given([left, right], [battle(left, right)], facts={"text_pii": found, "service_text": gone}).decide()
-    turns = {
-        row["conversation_id"]: row["turns"][1]["content"]
-        for row in redacting.store.read("redacted_conversations").to_dicts()
-    }
-    assert turns == {"r": "<PERSON_1>."}
+    assert _answers_of_named_sides(redacting, service_text=gone) == {"r": "<PERSON_1>."}
 
 
 def test_decisions_without_their_redactions_release_nothing(redacting):
@@ -266,7 +340,7 @@ def test_decisions_without_their_redactions_release_nothing(redacting):
         conversations_as_released(redacting.store)
 
 
-def test_redacting_again_makes_no_new_image_and_the_same_bytes(redacting):
+def test_redacting_again_writes_no_new_part(redacting):
     _face(redacting, {})
     before = {table: redacting.store.parts(table) for table in ("redacted_images", "redacted_conversations")}
     redacting.decide()

@@ -117,7 +117,7 @@ def test_rules_do_what_a_plain_reading_of_them_says(rules, items, known):
     assert decided["item_id"].to_list() == list(items)
 
 
-def test_reasons_are_listed_by_the_step_that_found_them_and_then_by_their_rule():
+def test_reasons_are_listed_by_their_rule_within_the_step_that_found_them():
     rows = [("1", step, place, f"{step.value}_{place}", "drop") for step in reversed(Step) for place in (1, 0)]
     hits = pl.DataFrame(rows, schema=FIRED, orient="row")
     assert reasons_of(hits, pl.Series(["1"]))["reasons"].to_list() == [
@@ -161,8 +161,11 @@ def _datasets(
     return found.to_list()
 
 
-def test_a_preset_is_known_by_the_pixels_of_the_first_image(store):
+def test_a_preset_is_known_by_its_pixels(store):
     assert _datasets(store, [conversation("c", image_ids=[SHOWN])], {}) == ["LLaVA-Bench"]
+
+
+def test_only_the_first_image_makes_a_conversation_one_about_a_preset(store):
     chats = [conversation("p", image_ids=[SHOWN, UPLOAD]), conversation("u", image_ids=[UPLOAD, SHOWN])]
     assert _datasets(store, chats, {"p": ["1" * 32, "3" * 32], "u": ["3" * 32, "1" * 32]}) == ["LLaVA-Bench", None]
 
@@ -244,6 +247,12 @@ def test_the_parts_of_conversations_are_those_of_their_rows(tmp_path, seed):
     chats = _drawn(random.Random(seed))
     store = store_with(tmp_path, conversations=chats)
     assert {kind: _found(parts) for kind, parts in logged_parts(store).items()} == _right_parts(chats)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_thoughts_of_conversations_are_those_of_their_rows(tmp_path, seed):
+    chats = _drawn(random.Random(seed))
+    store = store_with(tmp_path, conversations=chats)
     thoughts = [(chat.conversation_id, each.thinking_id) for chat in chats for each in chat.served or ()]
     assert _found(thought_parts(store)) == sorted(thought for thought in thoughts if thought[1] is not None)
 
@@ -259,7 +268,13 @@ def test_redacted_parts_are_those_of_the_forms_that_this_policy_made(tmp_path, s
     for policy, of_policy in forms.items():
         parts = parts_as_redacted(store, policy)
         assert {kind: _found(some) for kind, some in parts.items()} == _right_parts(of_policy)
-    assert all(some.is_empty() for some in parts_as_redacted(store, "nobody").values())
+
+
+def test_a_policy_that_made_no_form_has_no_redacted_parts(tmp_path):
+    (chat, *_) = _drawn(random.Random(0))
+    form = RedactedConversation(**chat.model_dump(), redactions=[], left_names=[], policy_hash="ours")
+    store = store_with(tmp_path, redacted_conversations=[form])
+    assert all(parts.is_empty() for parts in parts_as_redacted(store, "nobody").values())
 
 
 @pytest.mark.parametrize("seed", range(12))

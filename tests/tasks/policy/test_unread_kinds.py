@@ -47,7 +47,7 @@ def test_each_kind_is_kept_tagged_dropped_or_held_in_every_spelling(deciding, se
         assert [tag for tag in row["tags"] if tag.endswith("_in_it")] == expected
 
 
-def test_a_conversation_with_a_kind_that_is_allowed_and_one_that_is_not_is_dropped(deciding):
+def test_a_kind_that_is_allowed_saves_no_conversation_with_another_kind(deciding):
     deciding.under(policy_of({"tool": "tag"}))
     reasons = deciding.given([conversation("both", "What?", "This.", unread_parts=["tool_call", "video"])]).reasons()
     assert reasons == {"both": ["part_not_read"]}

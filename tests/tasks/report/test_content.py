@@ -243,3 +243,16 @@ def test_kept_conversations_are_counted_by_part_and_type(tmp_path):
 
 def test_a_release_without_redactions_has_no_such_section(tmp_path):
     assert redactions_part(store_with(tmp_path, decisions=[decision(conversation("a"))])) is None
+
+
+def test_models_that_are_in_battles_alone_stand_last_in_answer_lengths(released_store, rows_of_release):
+    """The bars are those of the first models."""
+    of_chat = rows_of_release["chat"][0]
+    talked = of_chat["model"][0]
+    few = Tallies()
+    few.add("chat", of_chat.filter(model=talked))
+    for rows in rows_of_release["battle"]:
+        few.add("battle", rows)
+    (lengths,) = [part.table for part in report_content(released_store, few).parts if part.key == "answer_lengths"]
+    assert lengths["model"][0] == talked
+    assert lengths["chat"].is_null().sum() == lengths.height - 1 > 0

@@ -44,19 +44,36 @@ def measured(embedded):
     return {(name, shown): value for name, of in values.items() for shown, value in zip(images, of, strict=True)}
 
 
-def test_photographs_and_pages_are_what_their_faces_text_and_layout_say(measured):
+def test_a_face_in_a_photograph_is_found_where_it_is(measured):
     (face,) = measured["faces", "astronaut"].faces
     x, y, width, height = face.box
     assert x < 224 < x + width
     assert y < 120 < y + height
     assert face.confidence == measured["faces", "astronaut"].confidence_max > 0.5
+
+
+def test_no_face_is_found_in_a_cup_of_coffee(measured):
     assert measured["faces", "coffee"].confidence_max < 0.5
-    assert all(measured["nsfw", shown].nsfw_probability < 0.2 for shown in ("astronaut", "coffee", "page"))
-    page, smooth = measured["image_text", "page"], measured["image_text", "smooth"]
+
+
+@pytest.mark.parametrize("shown", ["astronaut", "coffee", "page"])
+def test_a_harmless_image_is_not_called_nsfw(measured, shown):
+    assert measured["nsfw", shown].nsfw_probability < 0.2
+
+
+def test_text_on_a_page_is_read(measured):
+    page = measured["image_text", "page"]
     assert "OPEN" in page.text
     assert page.line_count >= 1
     assert 0 < page.area_fraction < 1
+
+
+def test_no_text_is_read_in_an_image_without_any(measured):
+    smooth = measured["image_text", "smooth"]
     assert (smooth.text, smooth.line_count, smooth.area_fraction) == ("", 0, 0.0)
+
+
+def test_the_layout_tells_a_page_from_a_photograph(measured):
     page, photograph = measured["image_layout", "page"], measured["image_layout", "coffee"]
     assert page.flat_fraction > 0.8 > 0.4 > photograph.flat_fraction
     assert page.colour_count < 50 < photograph.colour_count
@@ -77,7 +94,7 @@ SHOWN = {
     ("shown", "line_count"),
     [*((shown, 3) for shown in SHOWN), *((shown, few) for shown in SHOWN if "mirror" in shown for few in (1, 2))],
 )
-def test_text_is_read_and_located_however_the_image_is_turned(embedded, shown, line_count):
+def test_text_is_read_where_it_stands_however_the_image_is_turned(embedded, shown, line_count):
     page = PIL.Image.new("RGB", (640, 400), "white")
     lines = ["jane.doe@example.com", "Jane Doe, 12 High Street", "All rooms are on the left"]
     for number, line in enumerate(lines[:line_count]):
@@ -104,10 +121,10 @@ def test_a_line_of_fills_is_not_turned_over(embedded, seed):
     assert read.text[span.start : span.end].split("\n") == lines
 
 
-def test_the_strongest_face_and_the_largest_are_summed_up(counting):
-    (value,) = signal_of("faces", counting).values([drawn_image(0, (40, 20))])
-    assert value.confidence_max == pytest.approx(0.7)
-    assert value.area_fraction_max == pytest.approx(0.25)
+@pytest.mark.parametrize(("column", "value"), [("confidence_max", 0.7), ("area_fraction_max", 0.25)])
+def test_faces_are_summed_up_by_the_largest_number(counting, column, value):
+    (fact,) = signal_of("faces", counting).values([drawn_image(0, (40, 20))])
+    assert getattr(fact, column) == pytest.approx(value)
 
 
 FACE = (150, 20, 310, 220)
@@ -154,13 +171,25 @@ def test_a_turned_face_is_found(finder, quarter):
     assert max((face.confidence for face in found if inside(face, area)), default=0) >= 0.5
 
 
-def test_boxes_are_strongest_first_and_within_the_image(finder):
+@pytest.fixture(scope="module")
+def faces(finder):
+    """Faces that are found in a scene of 900 x 600 pixels."""
     image, _ = scene(900, 600, 60)
     (found,) = finder.find_faces([image])
-    confidences = [face.confidence for face in found]
-    assert found and confidences == sorted(confidences, reverse=True)
-    assert all(FACE_CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
-    assert all(x >= 0 and y >= 0 and x + w <= 900 and y + h <= 600 for x, y, w, h in (face.box for face in found))
+    return found
+
+
+def test_the_strongest_face_comes_first(faces):
+    confidences = [face.confidence for face in faces]
+    assert faces and confidences == sorted(confidences, reverse=True)
+
+
+def test_every_face_is_at_least_as_sure_as_the_limit(faces):
+    assert all(FACE_CONFIDENCE_MIN <= face.confidence <= 1 for face in faces)
+
+
+def test_boxes_of_faces_are_within_the_image(faces):
+    assert all(x >= 0 and y >= 0 and x + w <= 900 and y + h <= 600 for x, y, w, h in (face.box for face in faces))
 
 
 @pytest.mark.parametrize("name", ["coins", "coffee", "chelsea", "moon", "retina", "rocket", "horse"])

@@ -62,11 +62,17 @@ def test_what_is_no_prose_has_no_language(embedded, text):
     assert (found.language, found.confidence) == ("unknown", 0.0)
 
 
-def test_a_mixed_text_has_the_language_of_most_of_its_prose(embedded):
-    assert identify(embedded, "What does 图片 show? Please explain it to me in plain words.").language == "en"
-    assert identify(embedded, "这张图片里有什么？请详细描述一下 chart 的内容。").language == "zh"
-    assert identify(embedded, "Was macht dieser Befehl hier? `for x in range(10): print(x)`").language == "de"
-    assert identify(embedded, "https://example.com/english/words Qu'est-ce que c'est que ça ?").language == "fr"
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("What does 图片 show? Please explain it to me in plain words.", "en"),
+        ("这张图片里有什么？请详细描述一下 chart 的内容。", "zh"),
+        ("Was macht dieser Befehl hier? `for x in range(10): print(x)`", "de"),
+        ("https://example.com/english/words Qu'est-ce que c'est que ça ?", "fr"),
+    ],
+)
+def test_a_mixed_text_has_the_language_of_most_of_its_prose(embedded, text, code):
+    assert identify(embedded, text).language == code
 
 
 @pytest.mark.parametrize(("text", "count"), PUBLISHED)
@@ -90,11 +96,20 @@ def _recalls(rows):
     return {label: mean(a == b for a, b in zip(labels, told, strict=True) if a == label) for label in set(labels)}
 
 
+@pytest.fixture(scope="module")
+def sentence_recalls():
+    return _recalls([row for row in _rows("text-language/lingua.jsonl") if row["kind"] == "sentences"])
+
+
 @needs_data
-def test_sentences_in_75_languages_are_told_apart():
-    recalls = _recalls([row for row in _rows("text-language/lingua.jsonl") if row["kind"] == "sentences"])
-    assert mean(recalls.values()) >= 0.93
-    assert {label for label, recall in recalls.items() if recall < 0.5} <= {"bs", "ms"}  # called Croatian, Indonesian
+def test_sentences_in_75_languages_are_told_apart(sentence_recalls):
+    assert mean(sentence_recalls.values()) >= 0.93
+
+
+@needs_data
+def test_of_75_languages_all_but_two_are_mostly_recognised(sentence_recalls):
+    missed = {label for label, recall in sentence_recalls.items() if recall < 0.5}
+    assert missed <= {"bs", "ms"}  # called Croatian, Indonesian
 
 
 @needs_data
@@ -153,4 +168,8 @@ def test_a_long_monotonous_text_takes_no_longer_than_prose(piece, prose_seconds)
 def test_every_text_has_a_value(text):
     for signal in rules():
         assert not isinstance(signal.values([text])[0], Failed)
+
+
+@given(st.text(max_size=400))
+def test_patterns_find_stretches_within_the_text_alone(text):
     assert all(0 <= span.start < span.end <= len(text) for span in find_patterns([text])[0])

@@ -40,32 +40,74 @@ def known(store, signal):
     return set(signal_values(store, signal.name, signal.version)["content_id"])
 
 
-def test_only_new_content_is_measured_and_then_nothing(store, counting):
+def test_each_content_is_measured_once(store, counting):
     measure(store, language(counting), list(TEXTS)[:-3])
     assert [measure(store, language(counting)).calls for _ in range(2)] == [{"language": 3}, {}]
     assert counting.asked == {"language": len(TEXTS)}
+
+
+def test_content_that_came_later_is_known_as_well(store, counting):
+    measure(store, language(counting), list(TEXTS)[:-3])
+    measure(store, language(counting))
     assert known(store, language(counting)) == set(TEXTS)
 
 
-def test_another_version_is_measured_anew_and_the_old_facts_stay(store, counting):
+@pytest.fixture
+def two_versions(store, counting) -> tuple[Signal, Signal]:
+    """A signal of a provider, and of its next version; all texts are measured by both."""
     old = language(counting)
     measure(store, old)
     counting.versions["language"] = "v2"
     new = language(counting)
     measure(store, new)
-    assert counting.asked == {"language": 2 * len(TEXTS)}
+    return old, new
+
+
+def test_the_version_of_a_provider_is_part_of_its_signal_s(two_versions):
+    old, new = two_versions
     assert old.version != new.version
+
+
+@pytest.mark.usefixtures("two_versions")
+def test_another_version_measures_all_anew(counting):
+    assert counting.asked == {"language": 2 * len(TEXTS)}
+
+
+def test_facts_of_an_older_version_stay_beside_those_of_the_new_one(store, two_versions):
+    old, new = two_versions
     assert known(store, old) == known(store, new) == set(TEXTS)
 
 
-def test_what_failed_is_tried_again_and_nothing_else(store, counting):
-    failed = {content_id for content_id, text in TEXTS.items() if text.endswith("7")}
+FAILED = {content_id for content_id, text in TEXTS.items() if text.endswith("7")}
+
+
+@pytest.fixture
+def failing(counting):
+    """Providers whose language fails for some texts."""
     counting.fails["language"] = lambda text: text.endswith("7")
-    assert measure(store, language(counting)).failures == {("language", "over_quota"): len(failed)}
-    assert known(store, language(counting)) == set(TEXTS) - failed
-    counting.fails.clear()
-    assert measure(store, language(counting)).calls == {"language": len(failed)}
-    assert known(store, language(counting)) == set(TEXTS)
+    return counting
+
+
+def test_failures_are_counted_by_their_reason(store, failing):
+    assert measure(store, language(failing)).failures == {("language", "over_quota"): len(FAILED)}
+
+
+def test_what_failed_is_not_known(store, failing):
+    measure(store, language(failing))
+    assert known(store, language(failing)) == set(TEXTS) - FAILED
+
+
+def test_only_what_failed_is_tried_again(store, failing):
+    measure(store, language(failing))
+    failing.fails.clear()
+    assert measure(store, language(failing)).calls == {"language": len(FAILED)}
+
+
+def test_what_failed_is_known_once_it_succeeds(store, failing):
+    measure(store, language(failing))
+    failing.fails.clear()
+    measure(store, language(failing))
+    assert known(store, language(failing)) == set(TEXTS)
 
 
 def test_what_an_error_says_is_not_repeated(store, counting):
@@ -79,7 +121,7 @@ def test_too_few_or_too_many_answers_are_failures(count):
     assert [failed.reason for failed in signal.values(["a", "b"])] == ["wrong_number_of_values"] * 2
 
 
-def test_facts_say_who_measured_what_and_when(store, counting):
+def test_facts_say_who_measured_what_when(store, counting):
     measure(store, language(counting))
     row = signal_values(store, "language", language(counting).version).row(0, named=True)
     assert (row["provider"], row["measured_at"], row["language"]) == ("counting", NOON, "en")
@@ -100,12 +142,20 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
     assert measure(store, signal).calls == {"language": left}
 
 
+THREE_IMAGES = [drawn_image(seed) for seed in range(3)]
+
+
 def test_an_image_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
-    images = [drawn_image(seed) for seed in range(3)]
-    look_and_store(MeasuringObserver(store, counting, NOON), store, images[:2])  # and died before they were listed
+    look_and_store(MeasuringObserver(store, counting, NOON), store, THREE_IMAGES[:2])  # and died before their list
     asked = counting.asked.copy()
-    look_and_store(MeasuringObserver(store, counting, NOON), store, images)
+    look_and_store(MeasuringObserver(store, counting, NOON), store, THREE_IMAGES)
     assert set((counting.asked - asked).values()) == {1}
+
+
+def test_each_image_has_its_facts_once_after_a_crash(store, counting, look_and_store):
+    images = THREE_IMAGES
+    look_and_store(MeasuringObserver(store, counting, NOON), store, images[:2])  # and died before their list
+    look_and_store(MeasuringObserver(store, counting, NOON), store, images)
     stored = signal_values(store, "nsfw", image_signals(counting)["nsfw"].version)["content_id"].to_list()
     assert sorted(stored) == sorted(each.image_id for each in images)
 
@@ -133,7 +183,7 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
     assert one == other
 
 
-def test_images_measured_while_taken_in_and_later_have_the_same_values(tmp_path, counting):
+def test_an_image_has_the_same_values_whether_it_is_measured_when_taken_in_or_later(tmp_path, counting):
     images = [drawn_image(seed) for seed in range(ITEMS_A_CALL + 8)]
     one, other = (store_with(tmp_path / name, images=[image(each) for each in images]) for name in ("one", "other"))
     signals, items = list(image_signals(counting).values()), ImageItems(other, StoredImages(other).part_of)
@@ -174,18 +224,41 @@ def asked(store, model):
     return measure_paid(store, [Asked(model.signal, model, wanted, list)], None, NOON)
 
 
-def test_every_item_is_asked_once_and_failures_again_by_the_next_run(store):
-    first = Model(bad=IDS[3:9])
-    assert asked(store, first).failures == {("refusal", "rate_limited"): 6}
-    second = Model()
-    assert asked(store, second).calls == {"refusal": 6}
-    assert sorted(first.asked) == IDS and sorted(second.asked) == IDS[3:9]
-    assert set(signal_values(store, "refusal", "v1")["content_id"]) == set(IDS)
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    """A store after a run in which six items failed and another one; of both their model and report."""
+    store = store_with(tmp_path_factory.mktemp("paid"))
+    first, second = Model(bad=IDS[3:9]), Model()
+    return store, (first, asked(store, first)), (second, asked(store, second))
+
+
+def test_a_run_asks_every_item_once(two_runs):
+    _, (model, _), _ = two_runs
+    assert sorted(model.asked) == IDS
+
+
+def test_failures_of_a_paid_service_are_counted_by_their_reason(two_runs):
+    _, (_, report), _ = two_runs
+    assert report.failures == {("refusal", "rate_limited"): 6}
+
+
+def test_the_next_run_asks_again_what_failed_alone(two_runs):
+    _, _, (model, report) = two_runs
+    assert report.calls == {"refusal": 6}
+    assert sorted(model.asked) == IDS[3:9]
+
+
+def test_answers_of_all_runs_are_stored(two_runs):
+    assert set(signal_values(two_runs[0], "refusal", "v1")["content_id"]) == set(IDS)
 
 
 def test_a_run_leaves_one_part(store):
     asked(store, Model())
     assert len(store.parts("signals/refusal")) == 1
+
+
+def test_a_run_that_asks_nothing_leaves_no_further_part(store):
+    asked(store, Model())
     asked(store, Model())
     assert len(store.parts("signals/refusal")) == 1
 
@@ -204,7 +277,9 @@ def test_a_slow_answer_holds_up_no_other(store):
     assert sorted(model.asked) == IDS
 
 
-def test_results_come_as_they_are_done_and_not_far_ahead_of_their_consumer():
+@pytest.fixture(scope="module")
+def consumed():
+    """Results of work in four threads, and how many were worked on ahead of their consumer at most."""
     ahead, lock = [0, 0], threading.Lock()
 
     def work(item):
@@ -218,5 +293,12 @@ def test_results_come_as_they_are_done_and_not_far_ahead_of_their_consumer():
         with lock:
             ahead[0] -= 1
         seen.append(item)
-    assert sorted(seen) == list(range(100))
-    assert ahead[1] <= 2 * 4
+    return seen, ahead[1]
+
+
+def test_every_item_has_one_result(consumed):
+    assert sorted(consumed[0]) == list(range(100))
+
+
+def test_results_come_not_far_ahead_of_their_consumer(consumed):
+    assert consumed[1] <= 2 * 4

@@ -105,12 +105,12 @@ print(store.read("signals/exclamation_marks")["provider"].unique().to_list())
 """
 
 
-@pytest.fixture
-def package(tmp_path):
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
     """Install a package of one module; gives the environment in which it is there."""
 
     def install(module=EXAMPLE, entry=ENTRY_POINTS):
-        site = tmp_path / "site"
+        site = tmp_path_factory.mktemp("package") / "site"
         info = site / "arena_shouting-1.0.dist-info"
         info.mkdir(parents=True)
         (site / "arena_shouting.py").write_text(module, encoding="utf-8")
@@ -125,11 +125,26 @@ def run(environment, *command):
     return subprocess.run([sys.executable, "-c", *command], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_the_documented_example_is_measured_once_and_a_policy_may_ask_about_it(package, tmp_path):
-    (tmp_path / "calm.yaml").write_text(POLICY)
-    done = run(package(), DECIDE, str(tmp_path))
+@pytest.fixture(scope="module")
+def by_example(package, tmp_path_factory) -> list[str]:
+    """Lines about the documented example: calls of two runs, what its policy keeps, and its provider."""
+    folder = tmp_path_factory.mktemp("example")
+    (folder / "calm.yaml").write_text(POLICY)
+    done = run(package(), DECIDE, str(folder))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["4", "0", "['calm']", "['arena-shouting']"]
+    return done.stdout.splitlines()
+
+
+def test_the_documented_example_is_measured_once(by_example):
+    assert by_example[:2] == ["4", "0"]
+
+
+def test_a_policy_may_ask_about_the_documented_example(by_example):
+    assert by_example[2] == "['calm']"
+
+
+def test_facts_of_the_documented_example_name_its_package(by_example):
+    assert by_example[3:] == ["['arena-shouting']"]
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,15 @@ CHOSEN = {
 }
 
 
-def test_every_signal_is_registered_once_under_a_version_that_stays(embedded, counting):
+def test_every_signal_is_registered():
     assert REGISTRY.keys() == BUILT_IN_SIGNALS.keys()
+
+
+def test_versions_of_embedded_signals_stay(embedded):
     assert signal_versions(embedded) == EMBEDDED
+
+
+def test_the_version_of_a_signal_holds_that_of_its_provider(counting):
     own = dict.fromkeys(REGISTRY.keys() & PROVIDERS.keys(), "1") | {"image_text": "3", "text_pii": "3"}
     assert {name: signal_of(name, counting).version for name in own} == {n: f"{v}+v1" for n, v in own.items()}
 
@@ -106,19 +112,39 @@ def test_an_image_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counti
     assert "image_moderation" not in seen["signals"]
 
 
-def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
-    file = lines(tmp_path, {"id": "first", "text": "What is it?"}, {"text": "a@b"})
-    one, other = inspect_file(file, counting)
-    assert (one["item"], other["item"]) == ("first", f"{file}:2")
+@pytest.fixture
+def two_texts(tmp_path):
+    """A file of a text with an id and one without."""
+    return lines(tmp_path, {"id": "first", "text": "What is it?"}, {"text": "a@b"})
+
+
+def test_a_text_of_a_file_is_named_by_its_id_or_else_its_line(two_texts, counting):
+    assert [row["item"] for row in inspect_file(two_texts, counting)] == ["first", f"{two_texts}:2"]
+
+
+def test_every_text_of_a_file_has_every_text_signal(two_texts, counting):
+    one, other = inspect_file(two_texts, counting)
     assert one["signals"].keys() == other["signals"].keys() == text_signals(counting).keys()
+
+
+def test_signals_of_a_file_are_those_of_its_texts(two_texts, counting):
+    one, other = inspect_file(two_texts, counting)
     assert one["signals"]["tokens"] == {"tokens": len("What is it?")}
     assert other["signals"]["text_pii"]["types"] == ["email"]
 
 
-@pytest.mark.parametrize("row", [b"", b"{", b"[]", b"3", b'{"txt": "a"}', b'{"text": null}', b'{"text": 3}', b"\xff"])
-def test_a_line_without_text_says_so_and_the_next_is_measured(tmp_path, counting, row):
-    bad, good = inspect_file(lines(tmp_path, row, {"text": "fine"}), counting)
+NO_TEXTS = [b"", b"{", b"[]", b"3", b'{"txt": "a"}', b'{"text": null}', b'{"text": 3}', b"\xff"]
+
+
+@pytest.mark.parametrize("row", NO_TEXTS)
+def test_a_line_without_text_says_so_under_every_signal(tmp_path, counting, row):
+    bad, _ = inspect_file(lines(tmp_path, row, {"text": "fine"}), counting)
     assert {str(value) for value in bad["signals"].values()} == {"{'error': 'no_text'}"}
+
+
+@pytest.mark.parametrize("row", NO_TEXTS)
+def test_the_line_after_one_without_text_is_measured(tmp_path, counting, row):
+    _, good = inspect_file(lines(tmp_path, row, {"text": "fine"}), counting)
     assert "error" not in good["signals"]["tokens"]
 
 
@@ -134,10 +160,19 @@ def test_a_file_that_is_no_image_says_why_under_every_signal(tmp_path, counting,
     assert errors == {reason or "image_truncated"}
 
 
-def test_a_signal_that_failed_says_why_and_the_others_are_measured(tmp_path, counting):
+@pytest.fixture
+def with_failures(tmp_path, counting):
+    """Signals of a text whose language is down, and whose personal data nobody looks for."""
     counting.down = {"language"}
     counting.fails["text_pii"] = lambda text: True
     (seen,) = inspect_file(lines(tmp_path, {"text": "fine"}), counting)
-    assert seen["signals"]["language"] == {"error": "RuntimeError"}
-    assert seen["signals"]["text_pii"] == {"error": "over_quota"}
-    assert seen["signals"]["tokens"] == {"tokens": 4}
+    return seen["signals"]
+
+
+@pytest.mark.parametrize(("signal", "reason"), [("language", "RuntimeError"), ("text_pii", "over_quota")])
+def test_a_signal_that_failed_says_why(with_failures, signal, reason):
+    assert with_failures[signal] == {"error": reason}
+
+
+def test_a_signal_beside_one_that_failed_is_measured(with_failures):
+    assert with_failures["tokens"] == {"tokens": 4}

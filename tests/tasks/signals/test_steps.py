@@ -42,59 +42,101 @@ def ids(*texts):
     return {text_id(text) for text in texts}
 
 
-def test_images_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
+def test_an_image_that_is_taken_in_has_every_image_signal(store, counting, look_and_store):
     done = look_and_store(MeasuringObserver(store, counting, NOON), store, IMAGES)
-    before = counting.asked.copy()
     assert done.calls == dict.fromkeys(image_signals(counting), len(IMAGES))
+
+
+def test_images_seen_when_taken_in_are_not_measured_again(store, settings, counting, look_and_store):
+    look_and_store(MeasuringObserver(store, counting, NOON), store, IMAGES)
+    before = counting.asked.copy()
     assert catch_up_images.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 
 
-def test_a_version_bump_catches_up_that_signal_alone(store, settings, counting):
+def test_a_version_bump_catches_up_that_signal_alone(settings, counting):
     catch_up_images.fn(settings, counting)
     counting.versions["faces"] = "v2"
     assert catch_up_images.fn(settings, counting).model_calls == {"faces": len(IMAGES)}
+
+
+def test_a_signal_that_was_caught_up_is_not_measured_again(settings, counting):
+    catch_up_images.fn(settings, counting)
+    counting.versions["faces"] = "v2"
+    catch_up_images.fn(settings, counting)
     assert catch_up_images.fn(settings, counting).model_calls == {}
 
 
-def test_screening_looks_at_every_message_whatever_was_decided(store, settings, counting):
+@pytest.mark.parametrize(
+    ("signal", "texts"),
+    [
+        ("text_pii", ("What is this?", "A cat.", "And now?", "A dog.", "Who is this?", "Me.")),
+        ("model_names", ("A cat.", "A dog.", "Me.")),
+        ("language", ("What is this?\n\nAnd now?", "Who is this?")),
+    ],
+)
+def test_screening_looks_at_every_conversation_whatever_was_decided(store, settings, counting, signal, texts):
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
-    assert ids_measured(store, counting, "text_pii") == ids(
-        "What is this?", "A cat.", "And now?", "A dog.", "Who is this?", "Me."
-    )
-    assert ids_measured(store, counting, "model_names") == ids("A cat.", "A dog.", "Me.")
-    assert ids_measured(store, counting, "language") == ids("What is this?\n\nAnd now?", "Who is this?")
+    assert ids_measured(store, counting, signal) == ids(*texts)
 
 
-def test_text_read_in_images_is_screened_and_searched_for_code_under_their_ids(store, settings, counting):
+def test_text_read_in_images_is_screened(store, settings, counting):
     catch_up_images.fn(settings, counting)
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
     assert ids_measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in IMAGES))
+
+
+@pytest.fixture
+def described_images(store, settings, counting):
+    """Providers that read images and described the texts of what is kept."""
     catch_up_images.fn(settings, counting)
     measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
-    assert ids_measured(store, counting, "code") == {*ids(*(turn.content for turn in KEPT.turns)), IMAGES[0].image_id}
-    assert not ids_measured(store, counting, "tokens") & {IMAGES[0].image_id}
+    return counting
 
 
-def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, counting):
+def test_text_read_in_images_is_searched_for_code_under_their_ids(store, described_images):
+    of_turns = ids(*(turn.content for turn in KEPT.turns))
+    assert ids_measured(store, described_images, "code") == {*of_turns, IMAGES[0].image_id}
+
+
+def test_tokens_of_text_read_in_images_are_not_counted(store, described_images):
+    assert not ids_measured(store, described_images, "tokens") & {IMAGES[0].image_id}
+
+
+@pytest.mark.parametrize(
+    ("signal", "texts"),
+    [
+        ("tokens", ("What is this?", "A cat.", "And now?", "A dog.")),
+        ("refusal", ("A cat.", "A dog.")),
+        ("text_pii", ()),
+    ],
+)
+def test_descriptions_of_texts_cover_what_is_kept_alone(store, settings, counting, signal, texts):
     measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
-    assert ids_measured(store, counting, "tokens") == ids("What is this?", "A cat.", "And now?", "A dog.")
-    assert ids_measured(store, counting, "refusal") == ids("A cat.", "A dog.")
-    assert ids_measured(store, counting, "text_pii") == set()
+    assert ids_measured(store, counting, signal) == ids(*texts)
+
+
+def test_descriptions_of_documents_cover_what_is_kept_alone(store, settings, counting):
     measure_documents.fn(settings, counting)
     assert ids_measured(store, counting, "categories") == {KEPT.document_id}
 
 
-def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, counting):
-    def run():
-        reports = [catch_up_images.fn(settings, counting)]
-        reports += [measure_texts.fn(settings, counting, "texts", kept_only) for kept_only in (False, True)]
-        return [*reports, measure_documents.fn(settings, counting)]
+def measure_all(settings, counting) -> list[dict[str, int]]:
+    """Calls of every measuring step."""
+    reports = [catch_up_images.fn(settings, counting)]
+    reports += [measure_texts.fn(settings, counting, "texts", kept_only) for kept_only in (False, True)]
+    return [report.model_calls for report in (*reports, measure_documents.fn(settings, counting))]
 
-    calls = [report.model_calls for report in run()]
-    assert set().union(*calls) == BUILT_IN_SIGNALS.keys() - {"failure_types", "objects"}  # asked by later stages
+
+def test_the_steps_measure_every_signal_that_no_later_stage_asks_for(settings, counting):
+    calls = measure_all(settings, counting)
+    assert set().union(*calls) == BUILT_IN_SIGNALS.keys() - {"failure_types", "objects"}
+
+
+def test_a_second_run_over_the_same_store_asks_no_provider(settings, counting):
+    measure_all(settings, counting)
     before = counting.asked.copy()
-    assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
+    assert measure_all(settings, counting) == [{}, {}, {}, {}]
     assert counting.asked == before
 
 
@@ -118,17 +160,30 @@ def documents(tmp_path):
     return make
 
 
-def test_user_messages_are_joined_with_facts_of_images_whose_pixels_only_some_see(documents):
+def test_a_document_holds_all_user_messages(documents):
     (document,) = documents().load([TALK.document_id])
     assert document.prompt == "One?\n\nTwo?"
+
+
+def test_a_document_holds_facts_of_its_images(documents):
+    (document,) = documents().load([TALK.document_id])
     assert document.image_count == 2
     assert document.image_text == "\nEXIT"
     assert document.flat_fraction == pytest.approx(0.7)
     assert document.colour_count == 90
+
+
+def test_a_document_without_images_holds_facts_of_none(documents):
     (document,) = documents().load([BARE.document_id])
     assert (document.image_count, document.image_text, document.images) == (0, "", ())
     assert (document.flat_fraction, document.colour_count) == (0.0, 0)
+
+
+def test_a_document_holds_no_pixels_for_who_does_not_look_at_images(documents):
     assert documents().load([TALK.document_id])[0].images == ()
+
+
+def test_a_document_holds_its_images_for_who_looks_at_them(documents):
     shown = documents(looks_at_images=True).load([TALK.document_id])[0].images
     assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))
 

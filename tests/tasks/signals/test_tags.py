@@ -29,12 +29,25 @@ def judged(table, **more):
     return agreements(said(table, 0), said(table, 1), ["ocr"], **more)[0]
 
 
-def test_the_textbook_table_has_kappa_04_with_an_interval_near_the_analytic_one():
-    row = judged(TABLE)  # 50 items, 0.7 agreed, 0.5 by chance
-    assert (row.items, row.undecided, row.tagged, row.in_reference) == (50, 0, 25, 30)
-    assert (row.accuracy.value, row.precision.value, row.recall.value) == pytest.approx((0.7, 0.8, 2 / 3))
-    assert row.kappa.value == pytest.approx(0.4)
-    assert row.f1.value == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
+@pytest.fixture(scope="module")
+def textbook():
+    """Agreement of the textbook's table: 50 items, 0.7 agreed, 0.5 by chance."""
+    return judged(TABLE)
+
+
+def test_items_of_the_textbook_table_are_counted(textbook):
+    assert (textbook.items, textbook.undecided, textbook.tagged, textbook.in_reference) == (50, 0, 25, 30)
+
+
+SHARES = {"accuracy": 0.7, "precision": 0.8, "recall": 2 / 3, "kappa": 0.4, "f1": 2 * 0.8 * (2 / 3) / (0.8 + 2 / 3)}
+
+
+@pytest.mark.parametrize("measure", SHARES)
+def test_the_textbook_table_has_its_published_agreement(textbook, measure):
+    assert getattr(textbook, measure).value == pytest.approx(SHARES[measure])
+
+
+def test_the_interval_of_kappa_is_near_the_analytic_one():
     row = judged(TABLE, bootstraps=4000)
     error = np.sqrt(0.7 * 0.3 / (50 * 0.5**2))  # Cohen (1960), large samples
     assert row.kappa.ci95_low == pytest.approx(0.4 - 1.96 * error, abs=0.05)
@@ -49,34 +62,59 @@ def test_shares_have_the_intervals_of_clopper_and_pearson(hits, n, low, high):
     assert (share.ci95_low, share.ci95_high) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_null_is_neither_agreement_nor_disagreement_and_stands_for_what_is_not_defined():
-    ours = {"a": {"ocr": True}, "b": {"ocr": None}, "c": {"ocr": False}, "d": {"ocr": True}}
-    theirs = {"a": {"ocr": True}, "b": {"ocr": True}, "c": {}, "e": {"ocr": True}}
-    (row,) = agreements(ours, theirs, ["ocr"])
+WITH_NULLS = {"a": {"ocr": True}, "b": {"ocr": None}, "c": {"ocr": False}, "d": {"ocr": True}}
+WITH_GAPS = {"a": {"ocr": True}, "b": {"ocr": True}, "c": {}, "e": {"ocr": True}}
+
+
+def test_null_is_no_agreement():
+    (row,) = agreements(WITH_NULLS, WITH_GAPS, ["ocr"])
     assert (row.items, row.undecided, row.accuracy.value) == (1, 2, 1.0)
-    assert list(disagreements(ours, theirs, ["ocr"], {})) == []
+
+
+def test_null_is_no_disagreement():
+    assert list(disagreements(WITH_NULLS, WITH_GAPS, ["ocr"], {})) == []
+
+
+def test_null_stands_for_a_measure_that_is_not_defined():
     (row,) = agreements({"a": {"ocr": False}}, {"a": {"ocr": False}}, ["ocr"])
     assert row.accuracy.value == 1.0
     assert (row.precision.value, row.recall.value, row.f1.value, row.kappa.value) == (None, None, None, None)
 
 
-def test_labels_with_several_values_have_accuracy_and_kappa_alone():
+@pytest.fixture
+def of_several_values():
+    """Agreement about a label with three values."""
     ours = {"a": {"kind": "x"}, "b": {"kind": "y"}, "c": {"kind": "z"}, "d": {"kind": "x"}}
-    theirs = ours | {"d": {"kind": "z"}}
-    (row,) = agreements(ours, theirs, ["kind"])
-    assert row.accuracy.value == 0.75
-    assert row.kappa.value == pytest.approx((0.75 - 5 / 16) / (1 - 5 / 16))
-    assert (row.precision.value, row.f1.value) == (None, None)
+    (row,) = agreements(ours, ours | {"d": {"kind": "z"}}, ["kind"])
+    return row
 
 
-def test_a_disagreement_names_both_sides_and_shows_the_prompt_on_one_line():
+def test_a_label_with_several_values_has_accuracy_beside_kappa(of_several_values):
+    assert of_several_values.accuracy.value == 0.75
+    assert of_several_values.kappa.value == pytest.approx((0.75 - 5 / 16) / (1 - 5 / 16))
+
+
+def test_a_label_with_several_values_has_no_precision(of_several_values):
+    assert (of_several_values.precision.value, of_several_values.f1.value) == (None, None)
+
+
+@pytest.fixture
+def disagreement():
+    """The one disagreement about a prompt of two lines with a colour in it."""
     (row,) = disagreements({"a": {"ocr": True}}, {"a": {"ocr": False}}, ["ocr"], {"a": "one\ntwo\x1b[31m"})
-    assert (row.item, row.tagger, row.reference) == ("a", True, False)
-    assert row.prompt == "one two [31m"
+    return row
+
+
+def test_a_disagreement_names_both_sides(disagreement):
+    assert (disagreement.item, disagreement.tagger, disagreement.reference) == ("a", True, False)
+
+
+def test_a_disagreement_shows_the_prompt_on_one_line(disagreement):
+    assert disagreement.prompt == "one two [31m"
 
 
 @given(st.tuples(*[st.integers(0, 9)] * 4).filter(any))
-def test_swapping_the_sides_swaps_precision_and_recall_and_nothing_else(counts):
+def test_swapping_the_sides_only_swaps_precision_with_recall(counts):
     table = dict(zip(TABLE, counts, strict=True))
     swapped = {(theirs, ours): count for (ours, theirs), count in table.items()}
     one, other = judged(table, bootstraps=2), judged(swapped, bootstraps=2)
@@ -95,11 +133,13 @@ def older(tmp_path):
     return store
 
 
-def test_facts_from_before_a_tag_was_added_stay_readable(older):
+@pytest.mark.parametrize("ids", [None, ["a"]], ids=["all", "one"])
+@pytest.mark.parametrize(
+    ("version", "tags", "row"), [("new", ["humor"], ("a", True)), ("old", ["ocr", "humor"], ("a", True, None))]
+)
+def test_facts_from_before_a_tag_was_added_stay_readable_beside_later_ones(older, version, tags, row, ids):
     older.append("signals/categories", facts_frame("categories", {"a": {"humor": True}}, "new"))
-    for ids in (None, ["a"]):
-        assert signal_values(older, "categories", "new", ["humor"], ids).rows() == [("a", True)]
-        assert signal_values(older, "categories", "old", ["ocr", "humor"], ids).rows() == [("a", True, None)]
+    assert signal_values(older, "categories", version, tags, ids).rows() == [row]
 
 
 ASK_TOGETHER = """

@@ -124,7 +124,8 @@ def test_a_damaged_text_that_is_asked_for_is_noticed(with_damaged_text):
         store.ask('SELECT "turns.content" FROM conversations')
 
 
-def test_ids_of_images_are_read_without_their_bytes_and_a_damaged_image_is_noticed(store):
+@pytest.fixture
+def with_damaged_image(store) -> Store:
     types = frame_schema(TABLES["images"].row)
     shown = {
         "image_id": ["a", "b"],
@@ -135,9 +136,17 @@ def test_ids_of_images_are_read_without_their_bytes_and_a_damaged_image_is_notic
     }
     store.append("images", pl.DataFrame({name: shown[name] for name in types}, schema=types))
     damaged_column(the_part(store, "images"), "bytes")
-    assert store.ask("SELECT image_id FROM images ORDER BY image_id")["image_id"].to_list() == ["a", "b"]
+    return store
+
+
+def test_ids_of_images_are_read_without_their_bytes(with_damaged_image):
+    ids = with_damaged_image.ask("SELECT image_id FROM images ORDER BY image_id")["image_id"]
+    assert ids.to_list() == ["a", "b"]
+
+
+def test_a_damaged_image_that_is_asked_for_is_noticed(with_damaged_image):
     with pytest.raises(StoreUnwell, match="is damaged: a part of table 'images'"):
-        store.ask("SELECT bytes FROM images")
+        with_damaged_image.ask("SELECT bytes FROM images")
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -207,7 +216,7 @@ except BadInput as error:
 """
 
 
-def test_a_limit_that_is_too_little_is_one_line_with_the_setting_and_the_process_ends(store):
+def test_a_process_with_too_little_memory_ends_with_one_line_that_names_the_setting(store):
     for number in range(4):
         with_texts(store, [f"{number} {text}" for text in TEXTS])
     ended = subprocess.run(
@@ -242,12 +251,17 @@ def test_parts_are_read_on_the_thread_that_asks_for_rows(store):
     assert noting.threads == {threading.get_ident()}
 
 
+LARGE_ANSWER = "SELECT text_id, repeat('x', 1000) AS filler FROM turns, range(700)"
+
+
 def test_an_answer_that_is_too_large_is_refused_with_the_name_of_what_reads_it(store):
-    with_texts(store, TEXTS)
-    question = "SELECT text_id, repeat('x', 1000) AS filler FROM turns, range(700)"
     with pytest.raises(BadInput, match=r"rows of more than 268 MB; .*`batches`"):
-        store.ask(question)
-    assert sum(batch.height for batch in store.batches(question, 10_000)) == 280_000
+        with_texts(store, TEXTS).ask(LARGE_ANSWER)
+
+
+def test_an_answer_that_is_too_large_for_one_frame_is_read_in_batches(store):
+    batches = with_texts(store, TEXTS).batches(LARGE_ANSWER, 10_000)
+    assert sum(batch.height for batch in batches) == 280_000
 
 
 NUMBERS = [math.nan, None, 0.5, 2.0, math.inf, -math.inf]
@@ -272,50 +286,83 @@ def test_a_comparison_means_the_same_whether_parts_or_rows_are_filtered_by_it(st
     assert of_parts.equals(of_rows)
 
 
-def test_a_store_with_an_open_connection_can_be_pickled_and_asks_in_its_copy(store):
+def test_a_pickled_copy_of_a_store_with_an_open_connection_can_be_asked(store):
     with_texts(store, TEXTS)
     question = "SELECT count(*) AS messages FROM turns"
     store.ask(question)
     assert pickle.loads(pickle.dumps(store)).ask(question)["messages"].to_list() == [400]
 
 
-def test_open_questions_share_a_temporary_folder_that_ends_with_the_last(store, tmp_path, monkeypatch):
+@pytest.fixture
+def scratch(tmp_path, monkeypatch) -> Path:
+    """An empty folder for what is temporary."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    question = "SELECT text_id FROM with_texts"
-    rows = pl.DataFrame({"text_id": [str(number) for number in range(5_000)]})
-    streams = [store.batches(question, 10, with_texts=rows) for _ in range(2)]
+    return tmp_path / "scratch"
+
+
+FIVE_THOUSAND = pl.DataFrame({"text_id": [str(number) for number in range(5_000)]})
+ALL_OF_THEM = "SELECT text_id FROM with_texts"
+
+
+def test_open_questions_share_a_temporary_folder_that_ends_with_the_last(store, scratch):
+    streams = [store.batches(ALL_OF_THEM, 10, with_texts=FIVE_THOUSAND) for _ in range(2)]
     assert [next(stream).height for stream in streams] == [10, 10]
-    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    assert len(list(scratch.iterdir())) == 1
     for stream in streams:
         stream.close()
-    assert list((tmp_path / "scratch").iterdir()) == []
-    assert store.ask(question, with_texts=rows).height == 5_000
-    assert list((tmp_path / "scratch").iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
-def test_the_empty_database_of_a_question_serves_the_next_of_any_store_until_one_fails(store, tmp_path, monkeypatch):
-    (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    other, given = Store.open(str(tmp_path / "other")), pl.DataFrame({"number": [1]})
-    question = "SELECT number FROM given"
-    with steps_at("mkdir", str(tmp_path / "scratch")) as folders:  # each database has its own
-        for asked in (store, other, store):
-            assert asked.ask(question, given=given)["number"].to_list() == [1]
-        assert len({*folders}) == 1
-        with pytest.raises(duckdb.CatalogException):
-            other.ask(question)  # what one question was given is no table of the next
-        assert store.ask(question, given=given).height == 1 and len({*folders}) == 2
-        Path(folders[-1]).mkdir()  # by another user, who knows the name
-        assert store.ask(question, given=given).height == 1 and len({*folders}) == 3
+def test_an_answered_question_leaves_no_temporary_folder(store, scratch):
+    assert store.ask(ALL_OF_THEM, with_texts=FIVE_THOUSAND).height == 5_000
+    assert list(scratch.iterdir()) == []
 
 
-def test_frames_that_are_given_are_tables_and_other_values_are_parameters(store):
+GIVEN = pl.DataFrame({"number": [1]})
+ALL_GIVEN = "SELECT number FROM given"
+
+
+@pytest.fixture
+def database_folders(scratch):
+    """Folders that databases of questions made; each database has its own."""
+    with steps_at("mkdir", str(scratch)) as folders:
+        yield folders
+
+
+def test_the_empty_database_of_a_question_serves_the_next_of_any_store(store, tmp_path, database_folders):
+    for asked in (store, Store.open(str(tmp_path / "other")), store):
+        assert asked.ask(ALL_GIVEN, given=GIVEN)["number"].to_list() == [1]
+    assert len({*database_folders}) == 1
+
+
+def test_what_one_question_was_given_is_no_table_of_the_next(store, tmp_path):
+    store.ask(ALL_GIVEN, given=GIVEN)
+    with pytest.raises(duckdb.CatalogException):
+        Store.open(str(tmp_path / "other")).ask(ALL_GIVEN)
+
+
+def test_the_database_of_a_question_that_failed_serves_no_other(store, database_folders):
+    store.ask(ALL_GIVEN, given=GIVEN)
+    with pytest.raises(duckdb.CatalogException):
+        store.ask(ALL_GIVEN)
+    assert store.ask(ALL_GIVEN, given=GIVEN).height == 1
+    assert len({*database_folders}) == 2
+
+
+def test_a_database_whose_folder_another_user_made_serves_no_question(store, database_folders):
+    store.ask(ALL_GIVEN, given=GIVEN)
+    Path(database_folders[-1]).mkdir()  # by another user, who knows the name
+    assert store.ask(ALL_GIVEN, given=GIVEN).height == 1
+    assert len({*database_folders}) == 2
+
+
+@pytest.mark.parametrize(("role", "ids"), [("user", ["t00003"]), ("user'; --", [])])
+def test_a_question_may_join_a_given_frame_under_given_parameters(store, role, ids):
     with_texts(store, TEXTS)
     wanted = pl.DataFrame({"text_id": ["t00003", "none"]})
     question = "SELECT text_id FROM turns SEMI JOIN wanted USING (text_id) WHERE role = $role"
-    assert store.ask(question, wanted=wanted, role="user")["text_id"].to_list() == ["t00003"]
-    assert store.ask(question, wanted=wanted, role="user'; --").is_empty()
+    assert store.ask(question, wanted=wanted, role=role)["text_id"].to_list() == ids
 
 
 def test_a_name_in_a_query_is_never_a_python_variable(store):
@@ -326,11 +373,15 @@ def test_a_name_in_a_query_is_never_a_python_variable(store):
 
 
 @pytest.mark.parametrize("view", view_queries())
-def test_a_view_has_a_comment_that_says_what_a_row_is_and_can_be_asked_of_an_empty_store(store, view):
+def test_a_view_has_a_comment_that_says_what_a_row_is(view):
     lines = VIEWS_FILE.read_text().splitlines()
     place = lines.index(f"CREATE VIEW {view} AS")
     comment = takewhile(lambda line: line.startswith("--"), reversed(lines[:place]))
     assert [*comment][-1].startswith("-- one ")
+
+
+@pytest.mark.parametrize("view", view_queries())
+def test_a_view_can_be_asked_of_an_empty_store(store, view):
     versions = pl.DataFrame(schema={"signal": pl.String, "version": pl.String})
     assert store.ask(f"SELECT * FROM {view}", versions=versions).is_empty()
 
@@ -346,35 +397,54 @@ def of_versions(*rows: tuple[str, str]) -> pl.DataFrame:
     return pl.DataFrame(filled | {"content_id": ids, "version": versions}, schema=types)
 
 
-def test_ids_without_a_value_of_the_version_are_missing_and_those_of_other_versions_outdated(store):
-    assert missing_ids(store, "code", "2", ["b", "a", "b"]) == ["a", "b"]
+@pytest.fixture
+def of_two_versions(store) -> Store:
+    """Values of `code` in versions 1 or 2, or both."""
     store.append("signals/code", of_versions(("a", "1"), ("b", "1"), ("b", "2"), ("c", "2")))
     store.append("signals/code", of_versions(("c", "1"), ("d", "1")))
-    assert missing_ids(store, "code", "2", ["e", "d", "c", "b", "a"]) == ["a", "d", "e"]
-    assert outdated(store, {"code": "2", "markdown": "1"}) == {"code": 2}
+    return store
 
 
-def test_days_without_times_count_only_where_no_conversation_has_one(store):
-    def logged(*times: datetime) -> pl.DataFrame:
-        types = frame_schema(TABLES["conversations"].row)
-        filled = {name: [edge_values(of_type)[1]] * len(times) for name, of_type in types.items()}
-        told = {
-            "conversation_id": [str(time) for time in times],
-            "tstamp": times,
-            "day": [time.date() for time in times],
-        }
-        return pl.DataFrame(filled | told, schema=types)
+def test_all_ids_are_missing_before_anything_is_measured(store):
+    assert missing_ids(store, "code", "2", ["b", "a", "b"]) == ["a", "b"]
 
-    undated, later, earlier = (
-        datetime(2023, 1, 1, tzinfo=UTC),
-        datetime(2024, 6, 2, tzinfo=UTC),
-        datetime(2024, 6, 1, tzinfo=UTC),
-    )
+
+def test_ids_without_a_value_of_the_version_are_missing(of_two_versions):
+    assert missing_ids(of_two_versions, "code", "2", ["e", "d", "c", "b", "a"]) == ["a", "d", "e"]
+
+
+def test_ids_with_values_of_other_versions_alone_are_outdated(of_two_versions):
+    assert outdated(of_two_versions, {"code": "2", "markdown": "1"}) == {"code": 2}
+
+
+def logged_at(*times: datetime) -> pl.DataFrame:
+    types = frame_schema(TABLES["conversations"].row)
+    filled = {name: [edge_values(of_type)[1]] * len(times) for name, of_type in types.items()}
+    own = {
+        "conversation_id": [str(time) for time in times],
+        "tstamp": times,
+        "day": [time.date() for time in times],
+    }
+    return pl.DataFrame(filled | own, schema=types)
+
+
+UNDATED = datetime(2023, 1, 1, tzinfo=UTC)
+EARLIER, LATER = datetime(2024, 6, 1, tzinfo=UTC), datetime(2024, 6, 2, tzinfo=UTC)
+
+
+def test_an_empty_store_has_no_days(store):
     assert days(store) == []
-    store.append("conversations", logged(undated))
-    assert days(store) == [undated.date()]
-    store.append("conversations", logged(later, earlier, later))
-    assert days(store) == [earlier.date(), later.date()]
+
+
+def test_days_without_times_count_where_no_conversation_has_one(store):
+    store.append("conversations", logged_at(UNDATED))
+    assert days(store) == [UNDATED.date()]
+
+
+def test_days_without_times_do_not_count_beside_others(store):
+    store.append("conversations", logged_at(UNDATED))
+    store.append("conversations", logged_at(LATER, EARLIER, LATER))
+    assert days(store) == [EARLIER.date(), LATER.date()]
 
 
 def numbered_frames(rows: int):
@@ -416,15 +486,14 @@ def test_rows_that_do_not_exist_are_one_empty_frame_with_their_columns(store):
     assert (frame.height, frame.columns) == (0, ["conversation_id", "tstamp"])
 
 
-def test_the_left_side_of_a_join_streams_in_its_stored_order(store):
+@pytest.mark.parametrize("join", ["SEMI JOIN", "JOIN"])
+def test_the_left_side_of_a_join_streams_in_its_stored_order(store, join):
     """Otherwise a join with a few ids would hold all texts: DuckDB does not know which side has more rows."""
     with_texts(store, TEXTS)
     wanted = pl.DataFrame({"conversation_id": [f"c{number:05}" for number in range(399, -1, -7)]})
-    question = "SELECT conversation_id, turns FROM conversations SEMI JOIN wanted USING (conversation_id)"
+    question = f"SELECT conversation_id, turns FROM conversations {join} wanted USING (conversation_id)"
     rows = pl.concat(store.batches(question, wanted=wanted))
     assert rows["conversation_id"].to_list() == sorted(wanted["conversation_id"])
-    joined = pl.concat(store.batches(question.replace("SEMI JOIN", "JOIN"), wanted=wanted))
-    assert joined["conversation_id"].to_list() == rows["conversation_id"].to_list()
 
 
 def timed_store(store: Store) -> Store:

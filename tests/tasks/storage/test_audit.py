@@ -37,11 +37,17 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def test_the_log_names_nobody_and_the_doctor_does(store, curate):
+def test_the_files_of_the_log_name_nobody(store):
     files = sorted(Path(store.at("audit")).iterdir())
     written = "".join(file.read_text() for file in files)
     assert len(files) == 3 and "Muster" not in written and f'"{getpass.getuser()}"' not in written
+
+
+def test_only_its_owner_reads_the_key_of_the_people_in_the_log(store):
     assert Path(store.at("secret/people_key")).stat().st_mode & 0o077 == 0
+
+
+def test_the_doctor_names_the_people_of_the_log(store, curate):
     code, out, _ = curate("doctor", "--store", store.root)
     said = [line[27:] for line in out.splitlines() if line.startswith("audit    2")]
     user = getpass.getuser()
@@ -50,22 +56,34 @@ def test_the_log_names_nobody_and_the_doctor_does(store, curate):
     assert "audit    3 entries" in out
 
 
-@pytest.mark.parametrize("harm", ["changed", "removed", "first removed"])
-def test_a_changed_or_removed_entry_is_noticed(store, harm, curate):
+@pytest.fixture(params=["changed", "removed", "first removed"])
+def harmed(store, request) -> Store:
+    """The store with harm to its audit log."""
     second = Path(store.at("audit/00000002.json"))
-    if harm == "changed":
+    if request.param == "changed":
         second.write_text(second.read_text().replace("1.0.0", "1.0.1"))
     else:
-        (second if harm == "removed" else second.with_name("00000001.json")).unlink()
+        (second if request.param == "removed" else second.with_name("00000001.json")).unlink()
+    return store
+
+
+def test_a_log_with_a_changed_or_removed_entry_is_not_read(harmed):
     with pytest.raises(StoreUnwell, match=r"was changed: entry [123] is missing or is not"):
-        list(audit_entries(store))
-    code, out, _ = curate("doctor", "--store", store.root)
+        list(audit_entries(harmed))
+
+
+def test_the_doctor_notices_a_changed_or_removed_entry(harmed, curate):
+    code, out, _ = curate("doctor", "--store", harmed.root)
     assert code == 1 and "the audit log" in out
+
+
+def test_a_log_with_all_that_the_last_run_saw_is_whole(store, curate):
+    store.write_bytes("runs/20240620T120000Z.json", json.dumps({"audit": last_entry(store), "stages": []}).encode())
+    assert curate("doctor", "--store", store.root)[0] == 0
 
 
 def test_a_cut_end_is_noticed_by_what_the_last_run_saw(store, curate):
     store.write_bytes("runs/20240620T120000Z.json", json.dumps({"audit": last_entry(store), "stages": []}).encode())
-    assert curate("doctor", "--store", store.root)[0] == 0
     Path(store.at("audit/00000003.json")).unlink()
     code, out, _ = curate("doctor", "--store", store.root)
     assert code == 1 and "was cut: a run saw 3 entries, and the last is not there" in out
@@ -89,20 +107,42 @@ def _kept(folder, now=NOON) -> tuple[Store, str]:
     return store, latest_run_record(store)
 
 
-def test_a_record_says_what_was_asked_and_what_was_done(tmp_path):
-    store, path = _kept(tmp_path)
-    record = json.loads(store.read_bytes(path))
-    assert (record["started_at"], record["state"]) == ("2024-09-18T12:00:00+00:00", "completed")
+@pytest.fixture(scope="module")
+def record(tmp_path_factory) -> dict:
+    """The record of a run."""
+    store, path = _kept(tmp_path_factory.mktemp("kept"))
+    return json.loads(store.read_bytes(path))
+
+
+def test_a_record_says_when_its_run_began(record):
+    assert record["started_at"] == "2024-09-18T12:00:00+00:00"
+
+
+def test_a_record_says_how_its_run_ended(record):
+    assert record["state"] == "completed"
+
+
+def test_a_record_has_the_settings_of_its_run(record):
     assert record["settings"]["seed"] == 7
+
+
+def test_a_record_has_the_stages_of_its_run(record):
     assert [stage["stage"] for stage in record["stages"]] == ["ingest", "screen"]
     assert record["stages"][1]["failures"] == {"nsfw: x": 1}
-    assert record["funnel"] is None  # no release yet: not every line has an outcome
 
 
-def test_each_run_has_its_own_record_without_a_path_of_the_machine(tmp_path):
+def test_a_record_has_no_funnel_before_there_is_a_release(record):
+    assert record["funnel"] is None  # not every line has an outcome
+
+
+def test_no_path_of_the_machine_is_in_a_record(tmp_path):
     store, path = _kept(tmp_path)
     assert str(tmp_path) not in store.read_bytes(path).decode()
     assert not path.startswith("/")
+
+
+def test_each_run_has_its_own_record(tmp_path):
+    _, path = _kept(tmp_path)
     _, of_the_same_second = _kept(tmp_path)
     store, last = _kept(tmp_path, NOON + timedelta(seconds=1))
     assert record_paths(store) == [path, of_the_same_second, last]

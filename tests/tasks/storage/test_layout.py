@@ -53,7 +53,7 @@ def _files(store: Store) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_older_store_is_refused_in_one_line_and_left_as_it_is(command, older, refused, tmp_path):
+def test_a_command_refuses_an_older_store_without_touching_it(command, older, refused, tmp_path):
     logs = tmp_path / "logs"
     write(logs, DAY, chat("ann", "a question?", "an answer"))
     (tmp_path / "expected.jsonl").touch()
@@ -65,7 +65,7 @@ def test_an_older_store_is_refused_in_one_line_and_left_as_it_is(command, older,
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *ANY_LAYOUT])
-def test_a_store_without_a_number_is_refused_in_one_line_and_left_as_it_is(command, store, refused, tmp_path):
+def test_a_command_refuses_a_store_without_a_number_without_touching_it(command, store, refused, tmp_path):
     store.fs.rm_file(store.at(LAYOUT_FILE))
     logs = tmp_path / "logs"
     write(logs, DAY, chat("ann", "a question?", "an answer"))
@@ -84,13 +84,22 @@ def test_nothing_is_listed_in_a_store_without_a_number_as_if_it_were_new(store):
     assert store.read_bytes(LAYOUT_FILE) is None
 
 
-def test_a_new_store_begins_with_the_takedowns_of_another_one(store, tmp_path):
+@pytest.fixture
+def begun(store, tmp_path) -> Store:
+    """A new store that begins with the takedowns of another one."""
     store.replace("takedowns", frame_of(Tombstone, [Tombstone(key="k", kind="user", taken_down_at=NOON)]))
     begun = Store(str(tmp_path / "begun"))
     store.fs.copy(store.at("tables/takedowns"), begun.at("tables/takedowns"), recursive=True)
     begun = Store.open(begun.root)
     begun.replace("rejects", store.read("rejects"))
+    return begun
+
+
+def test_a_store_that_begins_with_the_takedowns_of_another_one_has_the_layout_of_today(begun):
     assert StoreLayout.model_validate_json(begun.read_bytes(LAYOUT_FILE)).layout == LAYOUT
+
+
+def test_a_new_store_keeps_the_takedowns_it_began_with(begun, store):
     assert begun.read("takedowns").equals(store.read("takedowns"))
 
 
@@ -100,34 +109,57 @@ def test_an_older_store_is_not_called_whole(older, curate):
     assert f"has layout {LAYOUT - 1}, of 0.1.9" in out
 
 
-def test_a_policy_of_another_version_hinders_no_explanation_and_is_one_clear_line_elsewhere(older, curate):
-    battle = older.read("battles", ["battle_id"])["battle_id"][0]
+@pytest.fixture
+def of_later_policy(older) -> Store:
+    """The older store, decided by a policy with a key that this version does not know."""
     policy = older.at(f"policies/{decided_hash(older)}.json")
     older.fs.pipe_file(policy, older.fs.cat_file(policy).replace(b"{", b'{"once": 1, ', 1))
-    code, out, _ = curate("explain", "--store", older.root, battle)
+    return older
+
+
+def test_a_policy_of_another_version_hinders_no_explanation(of_later_policy, curate):
+    battle = of_later_policy.read("battles", ["battle_id"])["battle_id"][0]
+    code, out, _ = curate("explain", "--store", of_later_policy.root, battle)
     assert code == 0 and f"battle {battle} (" in out
+
+
+def test_a_policy_of_another_version_is_one_clear_line(of_later_policy):
     with pytest.raises(
         BadInput, match=r"was decided by a policy of another version \(once\); run `curate decide` again"
     ):
-        decided_policy(older)
+        decided_policy(of_later_policy)
 
 
-def test_an_older_store_on_an_object_store_is_recognised_too(older):
+@pytest.fixture
+def older_in_memory(older) -> None:
+    """The older store as `memory://older/store`."""
     inside = Store("memory://older/store")
     for path in older.fs.find(older.path):
         inside.fs.pipe_file(inside.at(path.removeprefix(f"{older.path}/")), older.fs.cat_file(path))
+
+
+@pytest.mark.usefixtures("older_in_memory")
+def test_an_older_store_on_an_object_store_is_recognised():
     with pytest.raises(BadInput, match=rf"'memory://older/store' has layout {LAYOUT - 1}, of 0\.1\.9, and"):
         Store.existing("memory://older/store")
+
+
+@pytest.mark.usefixtures("older_in_memory")
+def test_an_older_store_on_an_object_store_is_read_for_what_reads_any_layout():
     read = Store.existing("memory://older/store", any_layout=True).read("battles")
     assert read["vote_reason"].null_count() == read.height > 0
 
 
-def test_a_store_says_its_layout_and_what_wrote_to_it(store):
-    said = StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE))
-    assert said.layout == LAYOUT and len(said.written_by) == 1
+def test_a_new_store_says_its_layout_beside_the_version_that_made_it(store):
+    stated = StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE))
+    assert stated.layout == LAYOUT and len(stated.written_by) == 1
+
+
+def test_a_store_says_every_version_that_wrote_to_it(store):
+    stated = StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE))
     store.write_bytes(LAYOUT_FILE, json.dumps({"layout": LAYOUT, "written_by": ["0.1.9"]}).encode())
     state_layout(store)
-    assert StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE)).written_by == ["0.1.9", *said.written_by]
+    assert StoreLayout.model_validate_json(store.read_bytes(LAYOUT_FILE)).written_by == ["0.1.9", *stated.written_by]
 
 
 @pytest.mark.parametrize(
@@ -156,17 +188,32 @@ def test_a_broken_layout_file_is_one_clear_line(store, content):
         Store.existing(store.root)
 
 
-def test_fields_that_facts_of_a_signal_got_later_are_null_in_older_ones(store):
-    table = "signals/faces"
-    now = store.read(table)
-    face = {"box": [1, 2, 3, 4]}
+FACES = "signals/faces"
+FACE = {"box": [1, 2, 3, 4]}
+
+
+@pytest.fixture
+def older_faces(store) -> Store:
+    """The store with one more part of faces, which has no confidence in it."""
     kind = pl.List(pl.Struct({"box": pl.List(pl.Int32)}))
-    older = facts_frame("faces", {"0" * 32: {"faces": []}}).with_columns(faces=pl.Series([[face]], dtype=kind))
-    store.list_parts(table, [*store.parts(table), store.write_part(table, older.to_arrow())])
-    both = Store.existing(store.root).read(table)
-    assert both.schema == frame_schema(TABLES[table].row) and both.height == now.height + 1
-    assert both.filter(content_id="0" * 32)["faces"].to_list() == [[face | {"confidence": None}]]
-    assert pl.concat(store.read_slices(table)).equals(both)
+    older = facts_frame("faces", {"0" * 32: {"faces": []}}).with_columns(faces=pl.Series([[FACE]], dtype=kind))
+    store.list_parts(FACES, [*store.parts(FACES), store.write_part(FACES, older.to_arrow())])
+    return store
+
+
+def test_facts_of_an_older_part_are_read_beside_todays(older_faces):
+    now = pl.concat([older_faces.read_part(FACES, part) for part in older_faces.parts(FACES)[:-1]])
+    both = Store.existing(older_faces.root).read(FACES)
+    assert both.schema == frame_schema(TABLES[FACES].row) and both.height == now.height + 1
+
+
+def test_fields_that_facts_of_a_signal_got_later_are_null_in_older_ones(older_faces):
+    both = Store.existing(older_faces.root).read(FACES)
+    assert both.filter(content_id="0" * 32)["faces"].to_list() == [[FACE | {"confidence": None}]]
+
+
+def test_slices_of_older_parts_have_the_rows_of_the_table(older_faces):
+    assert pl.concat(older_faces.read_slices(FACES)).equals(Store.existing(older_faces.root).read(FACES))
 
 
 def test_a_part_of_another_version_among_todays_is_one_clear_line(store):
@@ -178,6 +225,9 @@ def test_a_part_of_another_version_among_todays_is_one_clear_line(store):
         BadInput, match="written by another version: a part of table 'rejects' lacks 'reason'; `curate mi"
     ):
         store.read("rejects")
+
+
+def test_a_part_with_another_type_of_a_column_is_one_clear_line(store):
     typed = pa.table({"source": ["a"], "line": ["one"], "reason": ["x"], "evidence": [""]})
     store.list_parts("rejects", [store.write_part("rejects", typed)])
     with pytest.raises(BadInput, match="a part of table 'rejects' has another type of 'line'"):
@@ -223,22 +273,39 @@ def test_nothing_is_written_into_a_release_that_is_given_as_a_store(arena):
         assert sorted((arena / release).rglob("*")) == before
 
 
-def test_places_are_named_as_they_were_given(arena, monkeypatch):
-    monkeypatch.chdir(arena / "store" / "releases")
-    with pytest.raises(BadInput, match=f"'1.0.0' is a release of store '{arena}/store'"):
-        Store.existing("1.0.0")
-    monkeypatch.chdir(arena)
-    with pytest.raises(
-        BadInput, match=r"'store/releases/1.0.0' is a release of store 'store', not a store; give 'store'"
-    ):
-        Store.existing("store/releases/1.0.0")
+@pytest.mark.parametrize(
+    ("folder", "place", "message"),
+    [
+        ("store/releases", "1.0.0", "'1.0.0' is a release of store '{arena}/store'"),
+        (
+            ".",
+            "store/releases/1.0.0",
+            "'store/releases/1.0.0' is a release of store 'store', not a store; give 'store'",
+        ),
+    ],
+)
+def test_places_are_named_as_they_were_given(arena, monkeypatch, folder, place, message):
+    monkeypatch.chdir(arena / folder)
+    with pytest.raises(BadInput) as refused:
+        Store.existing(place)
+    assert message.format(arena=arena) in str(refused.value)
 
 
-def test_a_release_on_an_object_store_names_its_store(arena):
+@pytest.fixture(scope="module")
+def arena_in_memory(arena) -> None:
+    """The store of the arena as `memory://places/store`."""
     inside = Store("memory://places/store")
     inside.fs.put(f"{arena}/store", inside.path, recursive=True)
+
+
+@pytest.mark.usefixtures("arena_in_memory")
+def test_a_release_on_an_object_store_names_its_store():
     with pytest.raises(BadInput, match=r"is a release of store 'memory://places/store', not a store"):
         Store.existing("memory://places/store/releases/1.0.0")
+
+
+@pytest.mark.usefixtures("arena_in_memory")
+def test_a_folder_on_an_object_store_names_the_store_in_it():
     with pytest.raises(BadInput, match=r"'memory://places' is not a store, but holds 1 \('memory://places/store'\)"):
         Store.existing("memory://places")
 

@@ -32,9 +32,14 @@ def _left_behind(store: Store, minutes_ago: float) -> None:
     store.fs.store[store.at(FILE)].modified = datetime.now(UTC) - timedelta(minutes=minutes_ago)
 
 
-def test_a_store_is_held_and_free_again_and_nothing_is_left(store):
+def test_who_writes_holds_the_store(store):
     with writing(store.root):
         assert store.read_bytes(FILE)
+
+
+def test_a_hold_that_ended_leaves_nothing(store):
+    with writing(store.root):
+        pass
     assert store.fs.find(store.path) == []
 
 
@@ -56,7 +61,7 @@ def test_who_holds_a_store_replaces_a_table_that_changes(store):
     assert len(store.fs.find(store.at("tables/rejects"))) == 2
 
 
-def test_a_hold_that_was_renewed_lately_refuses_and_says_when_it_ends(store):
+def test_a_hold_that_was_renewed_lately_refuses_with_the_time_it_ends(store):
     _left_behind(store, minutes_ago=9)
     with (
         pytest.raises(
@@ -72,6 +77,12 @@ def test_a_killed_run_s_hold_is_taken_over_when_it_has_expired(store):
     _left_behind(store, minutes_ago=11)
     with leased(store, QUICK):
         assert b"somebody" not in store.read_bytes(FILE)
+
+
+def test_a_hold_that_was_taken_over_ends_with_its_run(store):
+    _left_behind(store, minutes_ago=11)
+    with leased(store, QUICK):
+        pass
     assert store.read_bytes(FILE) is None
 
 
@@ -101,7 +112,7 @@ def test_a_run_renews_its_hold(store):
         wait_until(lambda: store.fs.modified(store.at(FILE)) > first)
 
 
-def test_a_run_whose_hold_was_taken_over_stops_and_leaves_the_other_s(store, capsys):
+def test_a_run_whose_hold_was_taken_over_stops_without_touching_the_other_s(store, capsys):
     with pytest.raises(KeyboardInterrupt), leased(store, QUICK):
         store.write_bytes(FILE, b"another")
         until = time.monotonic() + 60
@@ -135,7 +146,7 @@ def test_a_run_that_noticed_the_loss_itself_is_not_interrupted_for_it_as_well(st
     assert capsys.readouterr().err == ""
 
 
-def test_a_run_that_stood_still_and_was_not_missed_goes_on(store):
+def test_a_run_that_stood_still_unnoticed_goes_on(store):
     with leased(store, Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)):
         time.sleep(0.2)
         first = store.fs.modified(store.at(FILE))

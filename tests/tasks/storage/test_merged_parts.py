@@ -51,7 +51,7 @@ def many(store):
     return store
 
 
-def test_parts_are_listed_together_also_when_the_work_fails(store):
+def test_parts_are_listed_together_even_when_the_work_fails(store):
     with (
         steps_at("write", r"parts\.json") as lists,
         pytest.raises(KeyboardInterrupt),
@@ -71,11 +71,19 @@ def test_parts_are_listed_after_a_while_though_the_work_goes_on(store, clock):
             assert len(store.parts(TABLE)) == count
 
 
-def test_small_parts_become_one_with_the_same_rows_in_order(many):
-    before = many.read(TABLE)
+def test_small_parts_become_one_file(many):
     merge_small(many, TABLE)
     assert {*many.parts(TABLE)} == _files(many, TABLE) and len(many.parts(TABLE)) == 1
+
+
+def test_merged_parts_have_the_same_rows_in_order(many):
+    before = many.read(TABLE)
+    merge_small(many, TABLE)
     assert many.read(TABLE).equals(before.sort("content_id"))
+
+
+def test_merged_parts_are_whole(many):
+    merge_small(many, TABLE)
     assert list(many.damage()) == []
 
 
@@ -104,8 +112,9 @@ def test_a_kill_while_parts_are_merged_loses_no_row_or_room(many, changes):
     assert many.read(TABLE).equals(rows)
 
 
-def test_an_image_is_read_without_the_rest_of_a_merged_part(store):
-    """The content of every other group is damaged, so that reading it would raise."""
+@pytest.fixture
+def merged_images(store) -> Store:
+    """A store whose merged part of images is damaged in all groups but those of images 0, 333, 639."""
     kinds = {"format": "png", "width": 1, "height": 1}
     for first in range(0, 640, 40):
         ids = [f"{number:032x}" for number in range(first, first + 40)]
@@ -116,12 +125,23 @@ def test_an_image_is_read_without_the_rest_of_a_merged_part(store):
     groups, path = store.group_of_rows("images", part), Path(store.at(f"tables/images/{part}"))
     others = {*groups} - {groups[number] for number in (0, 333, 639)}
     path.write_bytes(damaged_columns(path.read_bytes(), ["bytes"], others))
-    stored = StoredImages(store)
+    return store
+
+
+def test_a_merged_part_of_images_is_in_groups_of_few(merged_images):
+    (part,) = merged_images.parts("images")
+    assert merged_images.group_of_rows("images", part).n_unique() == 20
+
+
+def test_an_image_is_read_without_the_rest_of_a_merged_part(merged_images):
+    stored = StoredImages(merged_images)
     for number in (0, 333, 639):
         assert stored[f"{number:032x}"].bytes == f"{number:032x}".encode()
+
+
+def test_an_image_in_a_damaged_group_of_a_merged_part_is_not_read(merged_images):
     with pytest.raises(StoreUnwell, match="is damaged"):
-        stored[f"{100:032x}"]
-    assert groups.n_unique() == 20
+        StoredImages(merged_images)[f"{100:032x}"]
 
 
 def test_a_part_in_a_bucket_is_one_request_and_many_are_read_at_once(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Frames as Parquet: declared columns and types, laid out for the Hub; joins larger than memory keep them."""
 
+from pathlib import Path
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -25,14 +27,20 @@ from tests.builders import drawn_image, image
 SCHEMA = arrow_schema(Reject)
 
 
-def test_a_compact_frame_has_the_rows_and_shares_no_memory_with_what_they_came_from():
-    columns = {"number": [1, None, 3], "text": ["a" * 50, None, ""], "list": [[1, 2], [], None], "flag": [True] * 3}
-    taken = pl.DataFrame(columns)
+TAKEN = {"number": [1, None, 3], "text": ["a" * 50, None, ""], "list": [[1, 2], [], None], "flag": [True] * 3}
+
+
+def test_a_compact_frame_has_the_rows_it_was_made_of():
+    taken = pl.DataFrame(TAKEN)
     copied = compact(taken)
     assert copied.equals(taken) and copied.schema == taken.schema
+
+
+def test_a_compact_frame_shares_no_memory_with_what_it_was_made_of():
+    taken = pl.DataFrame(TAKEN)
     buffers = [
         {each.address for column in frame.to_arrow().columns for each in column.chunk(0).buffers() if each}
-        for frame in (taken, copied)
+        for frame in (taken, compact(taken))
     ]
     assert buffers[0].isdisjoint(buffers[1])
 
@@ -42,15 +50,18 @@ def _frame(**columns) -> pl.DataFrame:
     return pl.DataFrame(rows | columns)
 
 
-def test_a_frame_gets_the_declared_order_and_types_and_a_missing_column_is_an_error():
+def test_a_frame_gets_the_declared_types_in_the_declared_order():
     table = conform(_frame(line=pl.Series([1], dtype=pl.Int8)).select("evidence", "line", "source", "reason"), SCHEMA)
     assert table.schema.equals(SCHEMA, check_metadata=True)
+
+
+def test_a_missing_column_is_an_error():
     with pytest.raises(pl.exceptions.ColumnNotFoundError, match="reason"):
         conform(_frame().drop("reason"), SCHEMA)
 
 
 @pytest.mark.parametrize("line", [["one"], [1.5]])
-def test_a_value_that_does_not_fit_is_an_error_and_not_a_changed_value(line):
+def test_a_value_that_does_not_fit_is_an_error(line):
     with pytest.raises(pa.ArrowInvalid):
         conform(_frame(line=line), SCHEMA)
 
@@ -60,13 +71,23 @@ def test_encoding_twice_gives_the_same_bytes():
     assert encode_parquet(table) == encode_parquet(table)
 
 
-def test_images_are_stored_plain_and_everything_else_compressed():
+LEAVES = {
+    "images.list.element.bytes": "none",
+    "images.list.element.path": "zstd",
+    "conversation.list.element.content": "zstd",
+}
+"""Column of released rows -> how it is compressed."""
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_everything_but_the_bytes_of_images_is_compressed(leaf):
+    assert parquet_options(arrow_schema(ReleasedConversation))["compression"][leaf] == LEAVES[leaf]
+
+
+@pytest.mark.parametrize("leaf", ["images.list.element.bytes", "conversation.list.element.content"])
+def test_long_values_are_in_no_dictionary_or_statistics(leaf):
     options = parquet_options(arrow_schema(ReleasedConversation))
-    assert options["compression"]["images.list.element.bytes"] == "none"
-    assert options["compression"]["images.list.element.path"] == "zstd"
-    assert options["compression"]["conversation.list.element.content"] == "zstd"
-    for leaf in ("images.list.element.bytes", "conversation.list.element.content"):
-        assert leaf not in options["use_dictionary"] + options["write_statistics"]
+    assert leaf not in options["use_dictionary"] + options["write_statistics"]
 
 
 def test_small_frames_of_the_same_columns_are_joined_in_order():
@@ -84,13 +105,22 @@ def test_no_frames_are_joined_to_none():
     assert list(together([])) == []
 
 
-def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
+@pytest.fixture
+def two_groups(tmp_path) -> Path:
+    """A file of rejects in two groups."""
     path = tmp_path / "x.parquet"
     with parquet_writer(path, SCHEMA) as file:
         for lines in ([1, 2], [3]):
             file.write(conform(frame_of(Reject, [_reject(line) for line in lines]), SCHEMA))
-    assert [group["line"].to_list() for group in read_parquet_groups(path, ["line"])] == [[1, 2], [3]]
-    assert read_parquet_schema(path).equals(SCHEMA, check_metadata=True)
+    return path
+
+
+def test_a_file_is_read_in_the_groups_it_was_written_in(two_groups):
+    assert [group["line"].to_list() for group in read_parquet_groups(two_groups, ["line"])] == [[1, 2], [3]]
+
+
+def test_a_file_keeps_its_schema(two_groups):
+    assert read_parquet_schema(two_groups).equals(SCHEMA, check_metadata=True)
 
 
 def _reject(line: int) -> Reject:

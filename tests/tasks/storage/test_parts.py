@@ -54,12 +54,24 @@ def test_of_parts_that_do_not_change_only_the_key_is_read(store):
     assert (kept[0], kept[-1], second in kept) == (first, third, False)
 
 
-def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(tmp_path):
-    store, lines = Store.open(str(tmp_path)), pl.int_range(2 * PART_ROWS_MAX + 9, eager=True)
-    store.append("rejects", pl.DataFrame({"source": "a", "line": lines, "reason": "not_json", "evidence": ""}))
+MANY_LINES = pl.int_range(2 * PART_ROWS_MAX + 9, eager=True)
+
+
+@pytest.fixture
+def large_part(tmp_path) -> Store:
+    """A store whose one part had more rows than a part has, and lost one."""
+    store = Store.open(str(tmp_path))
+    store.append("rejects", pl.DataFrame({"source": "a", "line": MANY_LINES, "reason": "not_json", "evidence": ""}))
     store.list_parts("rejects", without_line_two(store))
-    assert [rows for rows, _ in store.part_sizes("rejects")] == [PART_ROWS_MAX - 1, PART_ROWS_MAX, 9]
-    assert store.read("rejects")["line"].equals(lines.filter(lines != 2))
+    return store
+
+
+def test_a_part_of_many_rows_becomes_parts_of_few(large_part):
+    assert [rows for rows, _ in large_part.part_sizes("rejects")] == [PART_ROWS_MAX - 1, PART_ROWS_MAX, 9]
+
+
+def test_rows_of_a_part_that_becomes_several_stay_in_order(large_part):
+    assert large_part.read("rejects")["line"].equals(MANY_LINES.filter(MANY_LINES != 2))
 
 
 def test_a_part_without_any_row_left_goes(store):
@@ -69,22 +81,41 @@ def test_a_part_without_any_row_left_goes(store):
     assert kept == [parts[0], parts[2]]
 
 
-def test_ids_of_images_on_an_object_store_are_in_the_footer(tmp_path):
-    """Each group of 32 images would be a request, for every step. All but the footer is damaged."""
-    store, drawn = Store(f"memory://{tmp_path.name}/store"), random.Random(0)
-    images = [
+def _hundred_images() -> list[Image]:
+    drawn = random.Random(0)
+    return [
         Image(image_id=f"{number:032x}", bytes=drawn.randbytes(20_000), format="png", width=number + 1, height=2)
         for number in range(100)
     ]
-    store.append("images", frame_of(Image, images))
-    (part,) = store.parts("images")
-    assert store.read_part("images", part)["bytes"].to_list() == [image.bytes for image in images]
+
+
+@pytest.fixture
+def in_memory(tmp_path) -> tuple[Store, str]:
+    """An object store with a part of images, and the part."""
+    store = Store(f"memory://{tmp_path.name}/store")
+    store.append("images", frame_of(Image, _hundred_images()))
+    return store, *store.parts("images")
+
+
+def test_bytes_of_images_on_an_object_store_are_read(in_memory):
+    store, part = in_memory
+    assert store.read_part("images", part)["bytes"].to_list() == [image.bytes for image in _hundred_images()]
+
+
+@pytest.mark.parametrize("names", [["image_id"], ["width", "image_id"], ["format"]], ids=str)
+def test_all_but_the_bytes_of_images_on_an_object_store_is_in_the_footer(in_memory, names):
+    """Each group of 32 images would be a request, for every step. All but the footer is damaged."""
+    store, part = in_memory
     damage_columns(store, "images", part, Image.model_fields)
-    for names in (["image_id"], ["width", "image_id"], ["format"]):
-        assert store.read_part("images", part, names).rows() == [
-            tuple(getattr(image, name) for name in names) for image in images
-        ]
-    assert store.read("images", ["image_id"]).height == len(images)
+    assert store.read_part("images", part, names).rows() == [
+        tuple(getattr(image, name) for name in names) for image in _hundred_images()
+    ]
+
+
+def test_ids_of_all_images_on_an_object_store_are_read_from_footers_alone(in_memory):
+    store, part = in_memory
+    damage_columns(store, "images", part, Image.model_fields)
+    assert store.read("images", ["image_id"]).height == 100
 
 
 READERS = {
@@ -145,30 +176,45 @@ def test_damage_says_whether_the_table_can_be_made_again(tmp_path, table, advice
         store.parts(table)
 
 
-def test_a_disk_that_is_full_before_the_first_byte_is_one_line(tmp_path):
-    with (
-        room_for(0),
-        pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"),
-        writing(str(tmp_path / "store")),
-    ):
+def _write_on_a_full_disk(root: str) -> None:
+    with room_for(0), writing(root):
         pass
+
+
+def test_a_disk_that_is_full_before_the_first_byte_is_one_line(tmp_path):
+    with pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"):
+        _write_on_a_full_disk(str(tmp_path / "store"))
+
+
+def test_a_full_disk_leaves_no_hold_on_a_store(tmp_path):
+    with pytest.raises(StoreUnwell):
+        _write_on_a_full_disk(str(tmp_path / "store"))
     with writing(str(tmp_path / "store")):
         pass
 
 
-def test_doctor_names_every_table_with_a_flipped_bit_read_or_not(tmp_path, curate):
+@pytest.fixture
+def two_tables(tmp_path) -> Store:
+    """A store with rejects, which are read often, and a quarantine."""
     store = Store.open(str(tmp_path))
     rejected = pl.DataFrame({"source": "a", "line": range(99), "reason": "not_json", "evidence": ""})
     image = pl.DataFrame({"kind": ["image"], "key": ["a" * 32], "cause": ["flagged"]})
     store.append("rejects", rejected)
     store.append("quarantine", image)
-    assert "is whole" in curate("doctor", "--store", tmp_path)[1]
+    return store
+
+
+def test_doctor_calls_an_undamaged_store_whole(two_tables, curate):
+    assert "is whole" in curate("doctor", "--store", two_tables.root)[1]
+
+
+def test_doctor_names_every_table_with_a_flipped_bit_read_or_not(two_tables, curate):
     for table in ("rejects", "quarantine"):
-        path = Path(store.at(f"tables/{table}/{store.parts(table)[0]}"))
+        path = Path(two_tables.at(f"tables/{table}/{two_tables.parts(table)[0]}"))
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    code, out, _ = curate("doctor", "--store", tmp_path)
+    code, out, _ = curate("doctor", "--store", two_tables.root)
     lines = out.splitlines()
     assert code == 1 and len(lines) == 3, "the two tables, and the audit log"
     assert all(f"table {table!r}" in "".join(lines) for table in ("rejects", "quarantine"))

@@ -61,12 +61,15 @@ def test_a_large_table_that_is_replaced_is_in_several_parts_in_the_same_order(st
     assert store.read("rejects").equals(rows.sort("line")) and len(store.parts("rejects")) == 2
 
 
-def test_appended_rows_follow_in_parts_of_their_own(store):
+@pytest.mark.parametrize("read", [
+    lambda store: store.read("rejects")["line"].to_list(),
+    lambda store: [part["line"].item() for part in store.read_parts("rejects")],
+    lambda store: [store.read_part("rejects", name)["line"].item() for name in store.parts("rejects")],
+], ids=["whole", "parts", "each part"])  # fmt: skip
+def test_appended_rows_follow_in_parts_of_their_own(store, read):
     store.append("rejects", _rejects(5))
     store.append("rejects", _rejects(1))
-    assert store.read("rejects")["line"].to_list() == [5, 1]
-    assert [part["line"].to_list() for part in store.read_parts("rejects")] == [[5], [1]]
-    assert [store.read_part("rejects", name)["line"].item() for name in store.parts("rejects")] == [5, 1]
+    assert read(store) == [5, 1]
 
 
 def test_the_same_rows_appended_again_are_there_once(store):
@@ -80,15 +83,34 @@ def test_appending_nothing_makes_no_part(store):
     assert store.parts("rejects") == []
 
 
-def test_parts_count_only_when_they_are_listed(store):
+@pytest.fixture
+def old_part(store) -> str:
+    """The one listed part of the store's rejects."""
     store.append("rejects", _rejects(1))
-    (old,) = store.parts("rejects")
-    new = store.write_part("rejects", _rejects(3, 2))
+    (part,) = store.parts("rejects")
+    return part
+
+
+@pytest.fixture
+def new_part(store, old_part) -> str:
+    """A written part of rejects that is not listed."""
+    return store.write_part("rejects", _rejects(3, 2))
+
+
+@pytest.mark.usefixtures("new_part")
+def test_a_part_that_is_not_listed_does_not_count(store):
     assert store.read("rejects")["line"].to_list() == [1]
-    store.list_parts("rejects", [new, old])
+
+
+def test_parts_count_in_the_order_of_the_list(store, old_part, new_part):
+    store.list_parts("rejects", [new_part, old_part])
     assert store.read("rejects")["line"].to_list() == [2, 3, 1]
-    store.list_parts("rejects", [new])
-    assert _files(store, "rejects") == {new, "parts.json"}
+
+
+def test_a_part_that_is_no_longer_listed_is_deleted(store, old_part, new_part):
+    store.list_parts("rejects", [new_part, old_part])
+    store.list_parts("rejects", [new_part])
+    assert _files(store, "rejects") == {new_part, "parts.json"}
 
 
 def test_the_same_rows_in_any_order_are_the_same_bytes(tmp_path):
@@ -140,7 +162,7 @@ def test_a_reader_that_is_overtaken_by_a_writer_sees_the_new_table(tmp_path):
     assert waiting == []
 
 
-def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
+def test_a_part_that_is_lost_is_an_error(store):
     store.append("rejects", _rejects(1))
     store.append("rejects", _rejects(2))
     store.fs.rm_file(store.at(f"tables/rejects/{store.parts('rejects')[0]}"))
@@ -149,15 +171,23 @@ def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
             read("rejects")
 
 
-def test_single_files_are_whole_or_absent(store):
+def test_a_file_that_was_never_written_has_no_content(store):
     assert store.read_bytes("runs/x.json") is None
+
+
+def test_a_file_has_the_content_that_was_written_last(store):
     store.write_bytes("runs/x.json", b"one")
     store.write_bytes("runs/x.json", b"two")
     assert store.read_bytes("runs/x.json") == b"two"
+
+
+def test_writing_a_file_again_leaves_no_other_file(store):
+    store.write_bytes("runs/x.json", b"one")
+    store.write_bytes("runs/x.json", b"two")
     assert len(store.fs.ls(store.at("runs"), detail=False)) == 1
 
 
-def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
+def test_only_what_killed_writers_left_is_swept_away(store):
     store.append("rejects", _rejects(1))
     store.write_bytes("runs/x.json", b"one")
     before = sorted(store.fs.find(store.path))
@@ -219,9 +249,12 @@ def test_opening_a_store_leaves_nothing_in_it(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_store_that_was_opened_once_exists_and_its_unwritten_tables_are_empty(tmp_path):
+def test_a_store_that_was_opened_once_exists(tmp_path):
     Store.open(str(tmp_path))
     assert Store.existing(str(tmp_path)).read("rejects").height == 0
+
+
+def test_a_table_that_was_never_written_has_its_columns_without_a_row(tmp_path):
     store = Store.open(str(tmp_path))
     for name, table in TABLES.items():
         read = store.read(name)

@@ -126,17 +126,16 @@ def test_no_text_of_an_image_is_meant_where_no_version_is_in_use(tmp_path):
     assert all_texts(store, Texts(ConversationForm.LOGGED, MeasuredOn.IMAGES), {}) == {}
 
 
-def test_a_window_with_one_end_is_open_at_the_other(tmp_path):
+@pytest.mark.parametrize(("end", "places"), [("since", (1, 2)), ("until", (0, 1))])
+def test_a_window_with_one_end_is_open_at_the_other(tmp_path, end, places):
     store, right = drawn_store(tmp_path, 1)
     days = [each.date() for each in DAYS]
     of_days = [right[Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, day, day)] for day in days]
-    since = Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, since=days[1])
-    until = Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, until=days[1])
-    assert all_texts(store, since, VERSIONS) == of_days[1] | of_days[2]
-    assert all_texts(store, until, VERSIONS) == of_days[0] | of_days[1]
+    window = Texts(ConversationForm.LOGGED, MeasuredOn.PROMPT, **{end: days[1]})
+    assert all_texts(store, window, VERSIONS) == of_days[places[0]] | of_days[places[1]]
 
 
-def test_a_redaction_that_a_decision_names_and_that_is_not_stored_is_one_line(tmp_path):
+def test_a_lost_redaction_that_a_decision_names_is_one_line(tmp_path):
     masked = [MASKED]
     of = conversation("c")
     store = store_with(tmp_path, conversations=[of], decisions=[decision(of, redactions=masked)])
@@ -168,8 +167,13 @@ def test_only_what_has_no_value_of_this_version_lacks_a_signal(measured):
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 4])
 def test_what_lacks_a_signal_is_the_same_however_many_ids_are_given_at_once(measured, at_once):
-    frames = [*lacking_ids(measured, {"code": "1", "tokens": "1"}, WANTED, IDS, at_once)]
-    assert ids_lacking(iter(frames)) == {"a": "tokens", "c": "code,tokens", "d": "code"}
+    frames = lacking_ids(measured, {"code": "1", "tokens": "1"}, WANTED, IDS, at_once)
+    assert ids_lacking(frames) == {"a": "tokens", "c": "code,tokens", "d": "code"}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 4])
+def test_no_more_ids_are_given_at_once_than_asked_for(measured, at_once):
+    frames = lacking_ids(measured, {"code": "1", "tokens": "1"}, WANTED, IDS, at_once)
     assert max(frame.height for frame in frames) <= at_once
 
 

@@ -297,6 +297,18 @@ def test_a_version_whose_publication_begins_while_it_is_removed_stays(store):
     assert store.read_bytes("releases/2025.03.01/chat/data/part.parquet") == b"data"
 
 
+def test_a_removal_that_was_killed_among_the_files_is_finished_though_somebody_tried_to_publish(store):
+    for day in (1, 2):
+        _release(store, f"2025.03.0{day}", datetime(2025, 3, day, tzinfo=UTC))
+    files = {"chat/data/part.parquet": {}, "battle/data/part.parquet": {}}
+    store.write_bytes("releases/2025.03.01/manifest.json", json.dumps({"files": files}).encode())
+    mark_withdrawn(store, "2025.03.01", RETENTION)
+    record_publication(store, _plan("2025.03.01"), NOW)
+    remove(store, removable(store, _settings(), NOW))
+    assert _withdrawn(store) == {"2025.03.01"}
+    assert not store.fs.exists(store.at("releases/2025.03.01/chat/data/part.parquet"))
+
+
 def test_a_version_that_was_taken_back_from_the_hub_stays_and_status_says_so(store, curate, tmp_path):
     for day in (1, 2, 3):
         _release(store, f"2025.03.0{day}", datetime(2025, 3, day, tzinfo=UTC))

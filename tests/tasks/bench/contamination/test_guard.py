@@ -105,7 +105,7 @@ def test_nothing_has_a_hidden_prompt_or_one_alike(tmp_path, what):
     assert all(frame.is_empty() for frame in rows.values())
 
 
-def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
+def test_a_reserved_prompt_that_was_not_drawn_is_in_nothing(tmp_path):
     store = alike_store(tmp_path, SHORT, "1" * 32, hidden=True)
     store.replace("hidden", store.read("hidden").with_columns(drawn=False))
     rows = gathered_rows(store).rows
@@ -123,7 +123,7 @@ def test_a_prompt_in_both_splits_is_hidden(tmp_path):
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["public", "hidden"])
 @pytest.mark.parametrize("what", ALIKE)
-def test_a_battle_whose_sides_are_dropped_as_duplicates_is_marked_or_left_out_too(tmp_path, what, hidden):
+def test_a_battle_whose_sides_are_dropped_as_duplicates_is_marked_or_left_out_like_others(tmp_path, what, hidden):
     store = alike_store(tmp_path, *ALIKE[what], hidden=hidden)
     is_side = pl.col("item_id").is_in(["vote", "vote-right"]) & (pl.col("item_kind") == "conversation")
     store.replace("decisions", store.read("decisions").with_columns(keep=pl.col("keep") & ~is_side))

@@ -130,12 +130,17 @@ NAMES = {
 
 
 @pytest.mark.parametrize("language", NAMES)
-def test_a_name_behind_a_phrase_is_found_in_its_script_and_a_question_holds_none(language):
-    phrases, names, questions = NAMES[language]
+def test_a_name_behind_a_phrase_is_found_in_its_script(language):
+    phrases, names, _ = NAMES[language]
     for phrase in phrases:
         for name in names:
             text = phrase.format(name)
             assert name in [text[span.start : span.end] for span in introduced(text)], text
+
+
+@pytest.mark.parametrize("language", NAMES)
+def test_a_question_holds_no_name_behind_a_phrase(language):
+    _, _, questions = NAMES[language]
     assert [text for text in questions if list(introduced(text))] == []
 
 

@@ -66,7 +66,7 @@ def test_numbers_that_belong_to_nobody_are_left_alone(embedded, text):
         "create_engine('postgresql://scott:tiger@localhost/test')", "sqlite+pysqlcipher://:passphrase@/file_path",
     ],
 )  # fmt: skip
-def test_paths_years_citations_decorators_and_wrong_check_letters_are_left_alone(text):
+def test_what_only_looks_like_personal_data_is_left_alone(text):
     assert find_patterns([text])[0] == []
 
 
@@ -95,11 +95,20 @@ def test_a_number_grouped_as_telephones_are_is_one(text):
     assert "phone" in [span.type for span in find_patterns([text])[0]]
 
 
-def test_all_kinds_in_one_text_are_found_in_order_and_summed_up(embedded):
+@pytest.fixture(scope="module")
+def of_all_kinds(embedded):
+    """Personal data of four kinds in one text."""
     text = "John Smith lives at 12 High Street, Leeds. Mail john@example.com or call +44 20 7946 0958."
     (value,) = text_signals(embedded)["text_pii"].values([text])
-    assert [span.type for span in value.spans] == ["person", "address", "email", "phone"]
-    assert value.types == ["address", "email", "person", "phone"]
+    return value
+
+
+def test_all_kinds_in_one_text_are_found_in_order(of_all_kinds):
+    assert [span.type for span in of_all_kinds.spans] == ["person", "address", "email", "phone"]
+
+
+def test_all_kinds_in_one_text_are_summed_up(of_all_kinds):
+    assert of_all_kinds.types == ["address", "email", "person", "phone"]
 
 
 def check_digit(digits):
@@ -149,11 +158,21 @@ def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
 
 
 @given(st.integers(0, 300), st.integers(0, 5000))
-def test_windows_overlap_and_every_character_belongs_to_one(start, length):
+def test_no_window_is_longer_than_the_limit(start, length):
     windows = list(name_windows(start, start + length))
     assert all(first <= own[0] <= own[1] <= last <= first + NAME_WINDOW_CHARACTERS for first, last, own in windows)
+
+
+@given(st.integers(0, 300), st.integers(0, 5000))
+def test_every_character_belongs_to_one_window(start, length):
+    windows = list(name_windows(start, start + length))
     assert [edge for _, _, own in windows for edge in own][1:-1:2] == [own[0] for _, _, own in windows][1:]
     assert (windows[0][2][0], windows[-1][2][1]) == (start, start + length)
+
+
+@given(st.integers(0, 300), st.integers(0, 5000))
+def test_each_window_overlaps_the_next(start, length):
+    windows = list(name_windows(start, start + length))
     assert all(one[1] - two[0] == OVERLAP_CHARACTERS for one, two in itertools.pairwise(windows))
 
 
@@ -173,9 +192,12 @@ def test_only_plain_sentences_are_left_out_of_a_long_text():
     assert telling(text[:400]) == [(0, 400)]
 
 
-def test_the_very_end_of_a_long_text_and_a_window_of_too_many_tokens_are_read(embedded):
+def test_the_very_end_of_a_long_text_is_read(embedded):
     text = "图" * 200_000 + " I live at 48 Willow Lane, Springfield. Write to lena@example.com"
     assert found(embedded, text) == [("address", "48 Willow Lane, Springfield"), ("email", "lena@example.com")]
+
+
+def test_a_window_of_too_many_tokens_is_read(embedded):
     dense = "图é" * 220 + " Margaret Hamilton lives here"
     assert len(dense) < NAME_WINDOW_CHARACTERS
     assert "person" in [span.type for span in spans(embedded, dense)]
@@ -205,7 +227,7 @@ def test_a_number_is_what_the_words_beside_it_say(text, kind, data):
         "the corner of Beiteveien 2 and Sieda Radial",
     ],
 )  # fmt: skip
-def test_an_address_is_found_with_its_number_unit_and_place(embedded, address):
+def test_an_address_is_found_whole(embedded, address):
     assert found(embedded, f"Please send it to {address}") == [("address", address)]
 
 

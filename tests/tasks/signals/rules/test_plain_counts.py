@@ -161,9 +161,14 @@ ORDINARY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "kinds"), [*SERVICE, *((text, []) for text in ORDINARY)])
-def test_service_text_has_its_kinds_and_talk_about_errors_has_none(text, kinds):
+@pytest.mark.parametrize(("text", "kinds"), SERVICE)
+def test_service_text_has_its_kinds(text, kinds):
     assert service_text(text).kinds == kinds
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_talk_about_errors_is_no_service_text(text):
+    assert service_text(text).kinds == []
 
 
 WORDS = yaml.safe_load(Path(texts.__file__).with_name("upstream_words.yaml").read_text(encoding="utf-8"))
@@ -174,7 +179,7 @@ ALL = [(kind, word) for kind in ("identity", "errors", "unfinished") for word in
 
 
 @pytest.mark.parametrize(("kind", "word"), ALL)
-def test_every_word_is_found_inside_other_words_and_in_capitals(kind, word):
+def test_every_upstream_word_is_found_in_capitals_inside_other_words(kind, word):
     assert word in getattr(upstream_words(f"x{word.upper()}y"), kind)
 
 
@@ -183,16 +188,19 @@ def test_every_word_is_found_inside_other_words_and_in_capitals(kind, word):
     [
         ("The most coherent palmistry.", ["palm", "cohere"]),
         ("bombard the koala at Google", ["koala", "bard", "google"]),
-        ("I am phi, reka, internvl, pixtral, grok and llava", []),
-        ("", []),
     ],
 )
-def test_it_fires_on_ordinary_words_and_misses_vision_models(text, found):
+def test_upstream_words_are_found_in_ordinary_words(text, found):
     assert upstream_words(text).identity == found
 
 
+@pytest.mark.parametrize("text", ["I am phi, reka, internvl, pixtral, grok and llava", ""])
+def test_names_of_vision_models_are_no_upstream_words(text):
+    assert upstream_words(text).identity == []
+
+
 @pytest.mark.parametrize("notice", [*MODERATION, "**RATE LIMIT OF THIS MODEL IS REACHED.**\n\n(error_code: 50004)"])
-def test_of_the_notices_it_knows_the_one_about_moderated_text_inputs_alone(notice):
+def test_of_all_notices_only_the_one_about_moderated_text_inputs_has_upstream_words(notice):
     assert bool(upstream_words(notice).errors) == notice.startswith("$MODERATION$ YOUR INPUT")
 
 

@@ -52,13 +52,21 @@ ORDINARY = (
 )  # fmt: skip
 
 
-def test_a_text_that_is_only_a_printed_object_is_one_and_talk_about_it_is_none():
+def test_a_text_that_is_only_a_printed_object_is_one():
     rng = random.Random(57)
     for _ in range(400):
         text = printed(rng)
         assert service_text(text).kinds == ["printed_object"], text
-        about = rng.choice(TALK).format(text.strip())
+
+
+def test_talk_about_a_printed_object_is_none():
+    rng = random.Random(57)
+    for _ in range(400):
+        about = rng.choice(TALK).format(printed(rng).strip())
         assert service_text(about).kinds == [], about
+
+
+def test_a_printed_object_that_was_cut_off_is_one():
     assert service_text("ChatCompletion(id='c', choices=[Choice(message=Message(content='Cut o").kinds
 
 
@@ -68,7 +76,7 @@ def test_an_ordinary_answer_is_no_printed_object(text):
 
 
 @needs_data
-def test_the_printed_answers_of_a_public_report_are_found_and_its_good_one_is_kept():
+def test_of_the_answers_in_a_public_report_all_but_the_good_one_are_printed_objects():
     file = DATA / "public-reports" / "placeholders-as-answers" / "2024-06-10-conv.json"
     answers = [json.loads(line)["state"]["messages"][1][1] for line in file.read_text(encoding="utf-8").splitlines()]
     assert [service_text(answer).kinds for answer in answers] == [["printed_object"]] * 3 + [[]]

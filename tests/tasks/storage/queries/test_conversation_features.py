@@ -42,21 +42,27 @@ def features(tmp_path, conversations=(TALK, SHORT), **facts):
     return {row["conversation_id"]: row for row in frame.iter_rows(named=True)}
 
 
-def test_tokens_markdown_code_and_refusals_are_summed_over_the_messages_that_count(tmp_path):
+@pytest.mark.parametrize(("name", "context", "answers"), [("talk", 10 + 5, 100 + 5), ("same", 10, 10)])
+def test_tokens_are_summed_over_the_messages_of_a_role(tmp_path, name, context, answers):
     same = conversation("same", "Again?", "Yes.", "Again?", "Yes.")
     rows = features(tmp_path, [TALK, same], tokens={text(TALK, 0): {"tokens": 10}, text(TALK, 3): {"tokens": 100}})
-    assert (rows["talk"]["context_tokens"], rows["talk"]["assistant_tokens"]) == (10 + 5, 100 + 5)
-    assert (rows["same"]["context_tokens"], rows["same"]["assistant_tokens"]) == (10, 10)
+    assert (rows[name]["context_tokens"], rows[name]["assistant_tokens"]) == (context, answers)
+
+
+def test_markdown_is_summed_over_the_answers(tmp_path):
     counts = {"h1": 1, "h4": 2, "ordered": 3, "unordered": 4, "bold_stars": 5, "bold_underscores": 6}
     row = features(tmp_path, markdown={text(TALK, 1): counts, text(TALK, 3): {"h1": 10}})["talk"]
     assert (row["headers"], row["list_items"], row["bold"]) == (13, 7, 11)
     assert {name: row[name] for name in MARKDOWN} == dict.fromkeys(MARKDOWN, 0) | counts | {"h1": 11}
+
+
+@pytest.mark.parametrize("mark", ["code", "refusal", "multi_turn"])
+def test_a_conversation_has_the_mark_that_any_of_its_messages_makes(tmp_path, mark):
     rows = features(tmp_path, code={text(TALK, 2): {"is_code": True}}, refusal={text(TALK, 3): {"refusal": True}})
-    assert (rows["talk"]["code"], rows["talk"]["refusal"], rows["talk"]["multi_turn"]) == (True, True, True)
-    assert (rows["short"]["code"], rows["short"]["refusal"], rows["short"]["multi_turn"]) == (False, False, False)
+    assert (rows["talk"][mark], rows["short"][mark]) == (True, False)
 
 
-def test_code_that_an_image_shows_counts_and_an_unread_image_leaves_it_unknown(tmp_path):
+def test_code_is_also_what_an_image_shows_unless_it_was_not_read(tmp_path):
     shown, unread = (conversation(name, "What?", "That.", image_ids=[text_id(name)]) for name in ("shown", "unread"))
     code = {text_id("shown"): {"is_code": True}, text_id("unread"): None}
     rows = features(tmp_path, [shown, unread, SHORT], code=code)
@@ -64,16 +70,18 @@ def test_code_that_an_image_shows_counts_and_an_unread_image_leaves_it_unknown(t
     assert rows["shown"]["assistant_tokens"] == 5
 
 
-def test_language_and_categories_are_those_of_the_prompt(tmp_path):
-    rows = features(
-        tmp_path, language={SHORT.prompt_id: {"language": "fr"}}, categories={TALK.document_id: {"ocr": True}}
-    )
+def test_the_language_is_that_of_the_prompt(tmp_path):
+    rows = features(tmp_path, language={SHORT.prompt_id: {"language": "fr"}})
     assert (rows["talk"]["language"], rows["short"]["language"]) == ("en", "fr")
+
+
+def test_categories_are_those_of_the_document(tmp_path):
+    rows = features(tmp_path, categories={TALK.document_id: {"ocr": True}})
     assert {name for name in CATEGORIES if rows["talk"][name]} == {"ocr"}
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_prompt_is_hard_where_six_of_seven_criteria_hold_and_unknown_where_nulls_decide(tmp_path, seed):
+def test_a_prompt_is_hard_where_six_of_seven_criteria_hold_unless_nulls_decide(tmp_path, seed):
     draw = random.Random(seed)
     talks = [conversation(f"talk{number}", f"Prompt {number}?", "Yes.") for number in range(20)]
     answers = {
@@ -87,14 +95,13 @@ def test_a_prompt_is_hard_where_six_of_seven_criteria_hold_and_unknown_where_nul
         assert rows[talk.conversation_id]["hard"] is (at_least if at_least == at_most else None)
 
 
-def test_criteria_of_words_alone_make_no_prompt_hard(tmp_path):
+@pytest.mark.parametrize(("provider", "hard"), [("rules", True), ("embedded", None)])
+def test_criteria_of_words_alone_make_no_prompt_hard(tmp_path, provider, hard):
     store = store_with(tmp_path, conversations=[TALK])
     measure_clean(store, [TALK], criteria={TALK.document_id: dict.fromkeys(CRITERIA, True)})
-    by_words = store.read("signals/criteria").with_columns(provider=pl.lit("embedded"))
-    for rows, hard in ((store.read("signals/criteria"), True), (by_words, None)):
-        store.replace("signals/criteria", rows)
-        told = conversation_features(store, pl.Series([TALK.conversation_id]), VERSIONS, ["hard", "specificity"])
-        assert told.select("hard", "specificity").row(0) == (hard, True)
+    store.replace("signals/criteria", store.read("signals/criteria").with_columns(provider=pl.lit(provider)))
+    marks = conversation_features(store, pl.Series([TALK.conversation_id]), VERSIONS, ["hard", "specificity"])
+    assert marks.select("hard", "specificity").row(0) == (hard, True)
 
 
 @pytest.mark.parametrize(("tokens", "longer"), [(249, False), (250, True), (None, None)])
@@ -116,10 +123,13 @@ def test_several_images_are_more_than_one_of_the_conversation(tmp_path):
     assert [rows[f"of{count}"]["multi_image"] for count in range(3)] == [False, False, True]
 
 
-def test_what_was_not_measured_and_a_sum_with_it_are_null(tmp_path):
+def test_what_was_not_measured_is_null(tmp_path):
     row = features(tmp_path, language={SHORT.prompt_id: None}, categories={SHORT.document_id: None})["short"]
     assert row["language"] is None
     assert [row[name] for name in CATEGORIES] == [None] * len(CATEGORIES)
+
+
+def test_only_a_sum_with_what_was_not_measured_is_null(tmp_path):
     missing = {text(TALK, 3): None}
     row = features(tmp_path, tokens=missing, markdown=missing, named_entities=missing, refusal=missing)["talk"]
     names = ("assistant_tokens", "headers", "list_items", "bold", "entities", "refusal")
@@ -194,19 +204,41 @@ ROWS = st.lists(
 SCHEMA = dict.fromkeys(TAGS, pl.Boolean) | dict.fromkeys(TAXONOMY, pl.String)
 
 
+def tallies(rows: list[dict], names: tuple[str, ...], size: int) -> pl.DataFrame:
+    """Tallies of parts of so many rows."""
+    parts = pl.DataFrame(rows, schema=SCHEMA).iter_slices(size)
+    return pl.concat([tallied(part, names) for part in parts])
+
+
+SIZES = st.integers(1, 5)
+
+
 @settings(max_examples=60)
-@given(rows=ROWS, size=st.integers(1, 5))
-def test_tallies_of_parts_count_what_the_rows_say(rows, size):
+@given(rows=ROWS, size=SIZES)
+def test_tallies_of_parts_count_the_tags_of_their_rows(rows, size):
     whole = pl.DataFrame(rows, schema=SCHEMA)
-    parts = list(whole.iter_slices(size))
-    tags = pl.concat([tallied(part, TAGS) for part in parts])
-    counts = {count.tag: (count.items, count.not_told) for count in tag_counts(tags, TAGS)}
+    counts = {count.tag: (count.items, count.not_told) for count in tag_counts(tallies(rows, TAGS, size), TAGS)}
     assert counts == {tag: (whole[tag].sum(), whole[tag].null_count()) for tag in TAGS}
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, size=SIZES)
+def test_the_overlap_of_two_tags_is_the_share_of_rows_with_both(rows, size):
     both = [row["code"] for row in rows if row["refusal"] and row["code"] is not None]
-    share = overlap(tags, TAGS).filter(tag="refusal")["code"].item()
+    share = overlap(tallies(rows, TAGS, size), TAGS).filter(tag="refusal")["code"].item()
     assert share == (sum(both) / len(both) if both else None)
-    places = taxonomy_counts(pl.concat([tallied(part, TAXONOMY) for part in parts]))
-    assert places == taxonomy_counts(tallied(whole, TAXONOMY))
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, size=SIZES)
+def test_the_size_of_parts_changes_no_place_of_the_taxonomy(rows, size):
+    assert taxonomy_counts(tallies(rows, TAXONOMY, size)) == taxonomy_counts(tallies(rows, TAXONOMY, len(rows)))
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, size=SIZES)
+def test_places_of_the_taxonomy_are_counted(rows, size):
+    places = taxonomy_counts(tallies(rows, TAXONOMY, size))
     art = [row for row in rows if row[TAXONOMY[0]] == "art"]
     assert sum(place.items for place in places if place.tag == f"{TAXONOMY[0]}: art") == len(art)
 

@@ -46,8 +46,15 @@ def test_the_funnel_of_a_store_adds_up(store):
     assert counted.kept + counted.dropped + counted.rejected == counted.lines
     assert sum(counted.dropped_by.values()) == counted.dropped
     assert sum(counted.rejected_by.values()) == counted.rejected == 3
-    assert counted.rejected_by == {"not_json": 2, "blank_line": 1}
-    assert counted.dropped_by["face"] == counted.dropped_by["same_model"] == 1
+
+
+def test_rejected_lines_are_counted_by_reason(store):
+    assert funnel(store).rejected_by == {"not_json": 2, "blank_line": 1}
+
+
+@pytest.mark.parametrize("reason", ["face", "same_model"])
+def test_dropped_lines_are_counted_by_reason(store, reason):
+    assert funnel(store).dropped_by[reason] == 1
 
 
 def test_a_line_is_kept_dropped_or_rejected(tmp_path):
@@ -62,14 +69,17 @@ def test_a_line_is_kept_dropped_or_rejected(tmp_path):
     assert outcomes(store) == {1: ("kept", None), 2: ("dropped", "face"), 3: ("rejected", "not_json")}
 
 
-def test_a_replaced_line_is_superseded_and_a_share_line_a_copy(tmp_path):
+@pytest.mark.parametrize(("record", "reason"), [("chat", SUPERSEDED), ("share", SHARE)])
+def test_a_line_that_a_later_one_repeats_is_dropped_by_its_kind(tmp_path, record, reason):
     last = conversation("a", line=4)
     store = store_with(tmp_path, conversations=[last], decisions=[decision(last)])
-    with_lines(store, chat=[1, 4], share=[2])
-    assert outcomes(store) == {1: ("dropped", SUPERSEDED), 2: ("dropped", SHARE), 4: ("kept", None)}
+    lines = {"chat": [4], "share": []}
+    lines[record] = [1, *lines[record]]
+    with_lines(store, **lines)
+    assert outcomes(store) == {1: ("dropped", reason), 4: ("kept", None)}
 
 
-def test_a_vote_line_stands_for_its_battle_and_not_for_its_sides(tmp_path):
+def test_a_vote_line_stands_for_its_battle_alone(tmp_path):
     left, right = sides("b", line=7)
     vote = battle(left, right)
     store = store_with(
@@ -82,7 +92,7 @@ def test_a_vote_line_stands_for_its_battle_and_not_for_its_sides(tmp_path):
     assert outcomes(store) == {7: ("dropped", "same_model")}
 
 
-def test_two_sides_of_one_share_line_are_one_line_and_kept_with_either(tmp_path):
+def test_two_sides_of_one_share_line_are_one_line_that_is_kept_with_either(tmp_path):
     left, right = sides("b", line=7)
     store = store_with(tmp_path, conversations=[left, right], decisions=[decision(left, "face"), decision(right)])
     with_lines(store, share=[7, 7])
@@ -140,23 +150,49 @@ def drawn_lines(folder, seed):
     return with_lines(store, **lines), right
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_each_line_of_a_drawn_store_has_the_outcome_that_the_rule_says(tmp_path, seed):
-    store, right = drawn_lines(tmp_path, seed)
-    rows = line_outcomes(store)
-    assert rows["line"].to_list() == [*right]
+@pytest.fixture(scope="module", params=range(6))
+def drawn(tmp_path_factory, request):
+    """A store drawn by rule, and what is right of each of its lines. Do not write to it."""
+    return drawn_lines(tmp_path_factory.mktemp("drawn"), request.param)
+
+
+def test_every_line_of_a_drawn_store_has_one_outcome(drawn):
+    store, right = drawn
+    assert line_outcomes(store)["line"].to_list() == [*right]
+
+
+def test_each_line_of_a_drawn_store_has_the_outcome_that_the_rule_says(drawn):
+    store, right = drawn
     assert outcomes(store) == {line: of_line[:2] for line, of_line in right.items()}
-    counted = funnel(store)
-    by_outcome = Counter(outcome for outcome, _, _ in right.values())
-    reasons = Counter((outcome, reason) for outcome, reason, _ in right.values())
+
+
+def test_a_drawn_store_has_as_many_lines_of_each_outcome_as_the_rule_says(drawn):
+    store, right = drawn
+    counted, by_outcome = funnel(store), Counter(outcome for outcome, _, _ in right.values())
+    assert counted.lines == len(right)
     assert (counted.kept, counted.dropped, counted.rejected) == (*(by_outcome[o] for o in OUTCOMES),)
-    assert Counter({("dropped", reason): count for reason, count in counted.dropped_by.items()}) == Counter(
-        {key: count for key, count in reasons.items() if key[0] == "dropped"}
-    )
-    assert [*counted.dropped_by] == sorted(counted.dropped_by, key=lambda each: (-counted.dropped_by[each], each))
-    assert counted.held == sum(is_held for _, _, is_held in right.values())
+
+
+def test_dropped_lines_of_a_drawn_store_are_counted_by_reason(drawn):
+    store, right = drawn
+    reasons = Counter(reason for outcome, reason, _ in right.values() if outcome == "dropped")
+    assert Counter(funnel(store).dropped_by) == reasons
+
+
+def test_the_reason_that_drops_most_comes_first(drawn):
+    dropped_by = funnel(drawn[0]).dropped_by
+    assert [*dropped_by] == sorted(dropped_by, key=lambda each: (-dropped_by[each], each))
+
+
+def test_lines_that_wait_only_for_a_review_are_counted(drawn):
+    store, right = drawn
+    assert funnel(store).held == sum(is_held for _, _, is_held in right.values())
+
+
+def test_conversations_that_wait_only_for_a_review_are_counted(drawn):
+    store, _ = drawn
     held = store.read("decisions").filter(held=True, item_kind="conversation")
-    assert (counted.lines, counted.held_conversations) == (len(right), held.height)
+    assert funnel(store).held_conversations == held.height
 
 
 def test_a_line_with_two_outcomes_ends_the_run(tmp_path):
@@ -174,36 +210,71 @@ def test_parts_that_were_not_read_are_counted_by_kind_the_most_first(tmp_path):
     assert [*unread_parts(store).items()] == [("audio", 3), ("page", 2), ("video", 1)]
 
 
-def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(tmp_path):
-    shown = drawn_image(1)
+SHOWN = drawn_image(1)
+
+
+@pytest.fixture(scope="module")
+def account_of_dropped(tmp_path_factory):
+    """The account of a conversation that was dropped for a face."""
+    folder, shown = tmp_path_factory.mktemp("dropped"), SHOWN
     out = conversation("out", "Who?", "Me.", image_ids=[shown.image_id], line=12)
-    store = store_with(tmp_path, conversations=[out], images=[image(shown)], decisions=[decision(out, "face")])
+    store = store_with(folder, conversations=[out], images=[image(shown)], decisions=[decision(out, "face")])
     measure_clean(store, [out], faces={shown.image_id: {"confidence_max": 0.75}})
-    account = explain_item(store, "out")
-    assert account["decision"]["reasons"] == ["face"]
-    assert account["decision"]["keep"] is False
-    assert account["source"] == f"{SOURCE}:12"
-    assert account["images"][shown.image_id]["faces"]["confidence_max"] == 0.75
-    assert [message["role"] for message in account["messages"]] == ["user", "assistant"]
-    assert "text_pii" in account["messages"][0]["signals"]
-    assert "model_names" in account["messages"][1]["signals"]
-    assert account["prompt"]["language"]["language"] == "en"
-    assert "categories" in account["document"]
+    return explain_item(store, "out")
 
 
-def test_a_conversation_tells_whose_it_is_and_which_name_its_model_is_released_under(tmp_path):
+def test_a_dropped_conversation_shows_its_reasons(account_of_dropped):
+    assert account_of_dropped["decision"]["reasons"] == ["face"]
+    assert account_of_dropped["decision"]["keep"] is False
+
+
+def test_a_conversation_shows_its_line(account_of_dropped):
+    assert account_of_dropped["source"] == f"{SOURCE}:12"
+
+
+def test_a_conversation_shows_the_signals_of_its_images(account_of_dropped):
+    assert account_of_dropped["images"][SHOWN.image_id]["faces"]["confidence_max"] == 0.75
+
+
+def test_a_conversation_shows_the_signals_of_its_messages(account_of_dropped):
+    messages = account_of_dropped["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert "text_pii" in messages[0]["signals"]
+    assert "model_names" in messages[1]["signals"]
+
+
+def test_a_conversation_shows_the_signals_of_its_prompt(account_of_dropped):
+    assert account_of_dropped["prompt"]["language"]["language"] == "en"
+
+
+def test_a_conversation_shows_the_signals_of_its_document(account_of_dropped):
+    assert "categories" in account_of_dropped["document"]
+
+
+@pytest.fixture
+def account_of_renamed(tmp_path):
+    """The account of a conversation with a model that a policy renames."""
     asked = conversation("c", model="bard", user_id="f" * 24)
     store = store_with(tmp_path, conversations=[asked], decisions=[decision(asked, policy_hash="1" * 12)])
     policy = Policy(name="mine", rules=[], renames=[Rename(model="bard", to="palm-2")])
     store.write_bytes(f"policies/{'1' * 12}.json", policy.model_dump_json().encode())
-    account = explain_item(store, "c")
-    assert (account["user_id"], account["model"], account["released_as"]) == ("f" * 24, "bard", "palm-2")
+    return explain_item(store, "c")
 
 
-def test_an_image_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_path):
-    one, other = drawn_image(1), drawn_image(2)
+def test_a_conversation_shows_whose_it_is(account_of_renamed):
+    assert account_of_renamed["user_id"] == "f" * 24
+
+
+def test_a_conversation_shows_which_name_its_model_is_released_under(account_of_renamed):
+    assert (account_of_renamed["model"], account_of_renamed["released_as"]) == ("bard", "palm-2")
+
+
+@pytest.fixture(scope="module")
+def account_of_image(tmp_path_factory):
+    """The account of an image that is used once, and resembles another."""
+    one, other = SHOWN, drawn_image(2)
     used = conversation("used", image_ids=[one.image_id])
-    store = store_with(tmp_path, conversations=[used], images=[image(one), image(other)])
+    store = store_with(tmp_path_factory.mktemp("image"), conversations=[used], images=[image(one), image(other)])
     measure_clean(store, [used])
     near = NearImage(
         image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
@@ -211,14 +282,32 @@ def test_an_image_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_p
     store.replace("near_images", frame_of(NearImage, [near]))
     meant = SemanticImage(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
     store.replace("semantic_images", frame_of(SemanticImage, [meant]))
-    account = explain_item(store, one.image_id)
-    assert (account["image"]["width"], account["image"]["height"]) == (one.width, one.height)
-    assert account["conversations"] == ["used"]
-    assert account["signals"]["nsfw"]["nsfw_probability"] == pytest.approx(0.01)
-    assert [pair["pdq_distance"] for pair in account["near_duplicates"]] == [9]
-    assert [pair["cosine"] for pair in account["semantic_duplicates"]] == [pytest.approx(0.95)]
-    assert "bytes" not in account["image"]
-    assert "vector" not in account["signals"]["image_embedding"]
+    return explain_item(store, one.image_id)
+
+
+def test_an_image_shows_its_size(account_of_image):
+    assert (account_of_image["image"]["width"], account_of_image["image"]["height"]) == (SHOWN.width, SHOWN.height)
+
+
+def test_an_image_shows_where_it_is_used(account_of_image):
+    assert account_of_image["conversations"] == ["used"]
+
+
+def test_an_image_shows_its_signals(account_of_image):
+    assert account_of_image["signals"]["nsfw"]["nsfw_probability"] == pytest.approx(0.01)
+
+
+def test_an_image_shows_what_it_resembles(account_of_image):
+    assert [pair["pdq_distance"] for pair in account_of_image["near_duplicates"]] == [9]
+    assert [pair["cosine"] for pair in account_of_image["semantic_duplicates"]] == [pytest.approx(0.95)]
+
+
+def test_the_account_of_an_image_is_without_its_bytes(account_of_image):
+    assert "bytes" not in account_of_image["image"]
+
+
+def test_the_account_of_an_image_is_without_vectors(account_of_image):
+    assert "vector" not in account_of_image["signals"]["image_embedding"]
 
 
 @pytest.mark.parametrize(("line", "outcome"), [(1, "kept"), (50, "dropped"), (500, "dropped"), (600, "rejected")])

@@ -42,13 +42,16 @@ def found(providers, tmp_path_factory):
     return loose_duplicates(folder, providers, workers=2)
 
 
-def test_equal_pixels_and_smaller_copies_are_pairs_whatever_the_file(found):
+def test_equal_pixels_are_exact_pairs_whatever_the_file(found):
     exact = [pair for pair in found.pairs if pair.relation == "exact"]
     assert exact == [
         FilePair("coffee.bmp", "coffee.png", "exact", 0),
         FilePair("coffee.bmp", "deep/again.PNG", "exact", 0),
         FilePair("coffee.png", "deep/again.PNG", "exact", 0),
     ]
+
+
+def test_smaller_copies_are_perceptual_pairs(found):
     pairs = [pair for pair in found.pairs if pair.relation == "perceptual"]
     assert [(pair.a, pair.b) for pair in pairs] == [
         ("coffee.bmp", "small.jpg"),
@@ -58,37 +61,64 @@ def test_equal_pixels_and_smaller_copies_are_pairs_whatever_the_file(found):
     assert all(0 <= pair.distance <= 8 for pair in pairs)
 
 
-def test_a_group_holds_all_copies_once_and_files_that_are_no_images_are_named(found):
+def test_a_group_holds_all_copies_once(found):
     assert [sorted(group) for group in found.groups] == [["coffee.bmp", "coffee.png", "deep/again.PNG", "small.jpg"]]
+
+
+def test_files_that_are_no_images_are_named(found):
     assert dict(found.rejected).keys() == {"broken.png", "empty.jpg", "scan.TIFF", "drawing.svg"}
-    assert dict(found.rejected)["scan.TIFF"] == "not_an_image"
-    assert dict(found.rejected)["empty.jpg"] == "image_empty"
+
+
+@pytest.mark.parametrize(("name", "reason"), [("scan.TIFF", "not_an_image"), ("empty.jpg", "image_empty")])
+def test_a_file_that_is_no_image_says_why(found, name, reason):
+    assert dict(found.rejected)[name] == reason
+
+
+def test_images_of_a_folder_are_counted(found):
     assert found.images == 5
 
 
-def test_threads_change_nothing_and_an_empty_folder_has_no_duplicates(providers, tmp_path, found):
+def test_an_empty_folder_has_no_duplicates(providers, tmp_path):
     nothing = loose_duplicates(tmp_path, providers, workers=1)
     assert (nothing.images, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
+
+
+def test_the_number_of_threads_changes_no_duplicate(providers, tmp_path):
     for seed in range(5):
         (tmp_path / f"{seed}.png").write_bytes(image_bytes(seed % 3, (300, 200)))
     assert loose_duplicates(tmp_path, providers, workers=1) == loose_duplicates(tmp_path, providers, workers=4)
 
 
-def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_group_nothing(providers, tmp_path):
+@pytest.fixture(scope="module")
+def cats(providers, tmp_path_factory):
+    """Duplicates of a folder with a cat, its mirror image and a small copy: without semantic pairs, and with them."""
+    folder = tmp_path_factory.mktemp("cats")
     cat = PIL.Image.fromarray(skimage.data.chelsea())
-    cat.save(tmp_path / "cat.png")
-    PIL.ImageOps.mirror(cat).save(tmp_path / "mirrored.png")
-    cat.resize((225, 150)).save(tmp_path / "small.png")
-    PIL.Image.fromarray(skimage.data.rocket()).save(tmp_path / "rocket.png")
-    without = loose_duplicates(tmp_path, providers, workers=1)
-    found = loose_duplicates(tmp_path, providers, workers=2, semantic=SemanticImages())
+    cat.save(folder / "cat.png")
+    PIL.ImageOps.mirror(cat).save(folder / "mirrored.png")
+    cat.resize((225, 150)).save(folder / "small.png")
+    PIL.Image.fromarray(skimage.data.rocket()).save(folder / "rocket.png")
+    without = loose_duplicates(folder, providers, workers=1)
+    return without, loose_duplicates(folder, providers, workers=2, semantic=SemanticImages())
+
+
+def test_no_semantic_pair_comes_unasked(cats):
+    without, _ = cats
     assert [(pair.a, pair.b, pair.relation) for pair in without.pairs] == [("cat.png", "small.png", "perceptual")]
+
+
+def test_semantic_pairs_name_only_what_is_no_closer(cats):
+    without, found = cats
     more = [pair for pair in found.pairs if pair not in without.pairs]
     assert [(pair.a, pair.b, pair.relation) for pair in more] == [
         ("cat.png", "mirrored.png", "semantic"),
         ("mirrored.png", "small.png", "semantic"),
     ]
     assert all(0 < pair.distance <= 0.1 for pair in more)
+
+
+def test_semantic_pairs_group_nothing(cats):
+    without, found = cats
     assert found.groups == without.groups == [["cat.png", "small.png"]]
 
 
@@ -100,17 +130,31 @@ def _named(model: str, *renames: Rename, at: datetime = NOON) -> tuple[str, str]
     return renamed(votes, renames).select("model_a", "model_b").row(0)
 
 
-def test_a_model_has_its_new_name_once_by_day_in_utc_however_the_list_is_ordered():
-    assert _named("bard", Rename(model="bard", to="palm-2")) == ("palm-2", "other")
-    assert _named("bard-2", Rename(model="bard", to="palm-2")) == ("bard-2", "other")
-    swap = [Rename(model="a", to="b"), Rename(model="b", to="a")]
-    for renames in (swap, swap[::-1]):
-        assert [_named(name, *renames)[0] for name in "ab"] == ["b", "a"]
+@pytest.mark.parametrize(("model", "name"), [("bard", "palm-2"), ("bard-2", "bard-2")])
+def test_only_the_model_that_is_renamed_has_a_new_name(model, name):
+    assert _named(model, Rename(model="bard", to="palm-2")) == (name, "other")
+
+
+SWAP = [Rename(model="a", to="b"), Rename(model="b", to="a")]
+
+
+@pytest.mark.parametrize("renames", [SWAP, SWAP[::-1]], ids=["in order", "reversed"])
+def test_a_model_is_renamed_once_however_the_list_is_ordered(renames):
+    assert [_named(name, *renames)[0] for name in "ab"] == ["b", "a"]
+
+
+def test_a_day_of_a_rename_begins_in_utc():
     day = Rename.model_validate({"model": "a", "to": "b", "since": "2024-05-01"})
     assert day.since == datetime(2024, 5, 1, tzinfo=UTC)
-    undated = UNDATED_BEFORE - timedelta(minutes=59)
-    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=undated)[0] == "gpt-4"
-    assert _named("bard", Rename(model="bard", to="palm-2"), at=undated)[0] == "palm-2"
+
+
+@pytest.mark.parametrize(
+    ("rename", "name"),
+    [(Rename(model="a", to="b", until=NOON), "a"), (Rename(model="a", to="b"), "b")],
+    ids=["dated", "undated"],
+)
+def test_a_vote_without_a_time_has_the_new_name_of_a_rename_without_dates_alone(rename, name):
+    assert _named("a", rename, at=UNDATED_BEFORE - timedelta(minutes=59))[0] == name
 
 
 @pytest.mark.parametrize(("seconds", "name"), [(-1, "gpt-4-0314"), (0, "gpt-4-0613"), (1, "gpt-4-0613")])

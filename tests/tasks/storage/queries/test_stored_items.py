@@ -3,11 +3,13 @@
 import random
 from datetime import timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 import polars as pl
 import pytest
 
-from schemas.items.decision import NearPrompt
+from schemas.items.conversation import Battle, Conversation
+from schemas.items.decision import Decision, NearPrompt
 from schemas.items.image import NearImage
 from schemas.items.reject import Reject
 from tasks.storage.queries.explain import conversation_account, explain_item, removal_reasons
@@ -35,7 +37,7 @@ def with_drawn_values(store: Store, signal: str, column: str, values: list, draw
 @pytest.mark.parametrize(
     ("signal", "column", "values"), [("language", "language", ["en", "de", "fr"]), ("faces", "faces", [[], None])]
 )
-def test_the_value_that_was_measured_last_counts_and_of_equal_times_the_one_stored_last(
+def test_the_value_that_was_measured_last_counts_or_of_equal_times_the_one_stored_last(
     tmp_path, signal, column, values, seed
 ):
     draw = random.Random(seed)
@@ -83,29 +85,72 @@ def drawn_store(folder, draw: random.Random):
     return store_with(folder, **tables, near_images=alike), rows, votes, decisions, near, alike
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_items_come_with_their_battles_sides_decisions_and_what_they_repeat(tmp_path, seed):
-    draw = random.Random(seed)
-    store, rows, votes, decisions, near, alike = drawn_store(tmp_path, draw)
-    wanted = draw.sample([row.conversation_id for row in rows], 4)
-    items = StoredItems(store, wanted)
-    found = [vote for vote in votes if {vote.battle_id, vote.conversation_a, vote.conversation_b} & {*wanted}]
-    with_sides = {*wanted, *(side for vote in found for side in (vote.conversation_a, vote.conversation_b))}
-    for vote in votes:
-        shown = {name: value for name, value in vote.model_dump().items() if name != "vote_reason"}
-        assert items.battle(vote.battle_id) == items.battle(vote.conversation_b) == (shown if vote in found else None)
+class Wanted(NamedTuple):
+    """Four wanted items of a drawn store, and what is right about them. Do not write to the store."""
+
+    store: Store
+    items: StoredItems
+    ids: set[str]
+    rows: list[Conversation]
+    votes: list[Battle]
+    own_votes: list[Battle]
+    decisions: list[Decision]
+    """Of the wanted items, and of the sides of their battles."""
+    conversation_ids: set[str]
+    """With the sides of their battles, and what they repeat."""
+    near: list[NearPrompt]
+    alike: list[NearImage]
+
+
+@pytest.fixture(scope="module", params=range(12))
+def wanted(tmp_path_factory, request) -> Wanted:
+    draw = random.Random(request.param)
+    store, rows, votes, decisions, near, alike = drawn_store(tmp_path_factory.mktemp("drawn"), draw)
+    ids = {*draw.sample([row.conversation_id for row in rows], 4)}
+    own_votes = [vote for vote in votes if {vote.battle_id, vote.conversation_a, vote.conversation_b} & ids]
+    with_sides = {*ids, *(side for vote in own_votes for side in (vote.conversation_a, vote.conversation_b))}
     known = [each for each in decisions if each.item_id in with_sides]
-    assert items.decisions == {(each.item_kind.value, each.item_id): each.model_dump() for each in known}
-    expected = with_sides | {each.duplicate_of for each in known} - {None}
-    assert items.conversations.keys() == expected
-    whole = frame_of(type(rows[0]), [row for row in rows if row.conversation_id in expected]).sort("conversation_id")
-    assert items.whole_conversations.sort("conversation_id").equals(whole)
-    for row in items.conversations.values():
+    conversation_ids = with_sides | {each.duplicate_of for each in known} - {None}
+    items = StoredItems(store, sorted(ids))
+    return Wanted(store, items, ids, rows, votes, own_votes, known, conversation_ids, near, alike)
+
+
+def test_items_come_with_their_battles(wanted):
+    for vote in wanted.votes:
+        shown = {name: value for name, value in vote.model_dump().items() if name != "vote_reason"}
+        right = shown if vote in wanted.own_votes else None
+        assert wanted.items.battle(vote.battle_id) == wanted.items.battle(vote.conversation_b) == right
+
+
+def test_items_come_with_their_decisions(wanted):
+    right = {(each.item_kind.value, each.item_id): each.model_dump() for each in wanted.decisions}
+    assert wanted.items.decisions == right
+
+
+def test_items_come_with_the_sides_of_their_battles_beside_what_they_repeat(wanted):
+    assert wanted.items.conversations.keys() == wanted.conversation_ids
+
+
+def test_items_have_their_whole_conversations(wanted):
+    rows = [row for row in wanted.rows if row.conversation_id in wanted.conversation_ids]
+    whole = frame_of(Conversation, rows).sort("conversation_id")
+    assert wanted.items.whole_conversations.sort("conversation_id").equals(whole)
+
+
+def test_conversations_of_items_come_without_their_texts(wanted):
+    for row in wanted.items.conversations.values():
         assert not {"turns", "turns.content", "served.thinking"} & row.keys()
-    assert {*items.near_prompts} == {each.conversation_a for each in near} & {*wanted}
-    images = {image_id for row in rows if row.conversation_id in expected for image_id in row.image_ids}
-    pairs = {(pair.image_a, pair.image_b) for pair in alike if {pair.image_a, pair.image_b} & images}
-    assert {*items.pairs("near_images").select("image_a", "image_b").rows()} == pairs
+
+
+def test_items_come_with_their_near_prompts(wanted):
+    assert {*wanted.items.near_prompts} == {each.conversation_a for each in wanted.near} & wanted.ids
+
+
+def test_items_come_with_the_pairs_of_their_images(wanted):
+    rows = [row for row in wanted.rows if row.conversation_id in wanted.conversation_ids]
+    images = {image_id for row in rows for image_id in row.image_ids}
+    pairs = {(pair.image_a, pair.image_b) for pair in wanted.alike if {pair.image_a, pair.image_b} & images}
+    assert {*wanted.items.pairs("near_images").select("image_a", "image_b").rows()} == pairs
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -138,9 +183,9 @@ def test_the_reasons_of_removed_rows_are_those_of_the_vote_then_those_of_the_ite
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_line_is_explained_by_its_own_rejects_and_conversations(tmp_path, seed):
+def test_a_rejected_line_is_explained_by_its_own_reject(tmp_path, seed):
     draw = random.Random(seed)
-    store, rows, *_ = drawn_store(tmp_path, draw)
+    store, *_ = drawn_store(tmp_path, draw)
     rejected = [
         Reject(source="x", line=line, reason="not_json", evidence=f"at {line}") for line in draw.sample(range(5), 3)
     ]
@@ -149,8 +194,13 @@ def test_a_line_is_explained_by_its_own_rejects_and_conversations(tmp_path, seed
         account = explain_item(store, f"x:{line}")
         own = [each.evidence for each in rejected if each.line == line]
         assert ([account["rejected"]["evidence"]] if account else []) == own
+
+
+def test_a_user_is_explained_by_their_own_conversations(wanted):
     for user in ("user0", "user1", "user2"):
-        mine = [row.conversation_id for row in rows if row.user_id == user]
-        assert sorted(explain_item(store, user)["conversations"]) == sorted(mine)
-    for image_id in IDS[:4]:
-        assert explain_item(store, image_id) is None  # it is shown, and not stored
+        mine = [row.conversation_id for row in wanted.rows if row.user_id == user]
+        assert sorted(explain_item(wanted.store, user)["conversations"]) == sorted(mine)
+
+
+def test_an_image_that_is_shown_without_being_stored_has_no_account(wanted):
+    assert [image_id for image_id in IDS[:4] if explain_item(wanted.store, image_id) is not None] == []
