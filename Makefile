@@ -51,8 +51,8 @@ fuzz: .venv/full ## The fuzz tests with thirty times the examples
 amputate: .venv/full ## Take a product out of a copy of the tree and run the tests that stand without it: PRODUCT=generated_bench, or a number
 	@$(BIN)/python -m tests.amputate $(PRODUCT) $(TESTS)
 
-image: .venv/full ## Run each line of deploy/Dockerfile in a bare Debian root: TARGET=core, PACKAGES=DIR of the machine (root, debootstrap)
-	@$(BIN)/python -m tests.image_root --target $(or $(TARGET),core) $(addprefix --packages ,$(PACKAGES))
+image: .venv/full ## Run each line of deploy/Dockerfile in a bare Debian root: TARGET=production, PACKAGES=DIR of the machine (root, debootstrap)
+	@$(BIN)/python -m tests.image_root --target $(or $(TARGET),production) $(addprefix --packages ,$(PACKAGES))
 
 check: .venv/full ## Format, lint, strict types, import contracts, generated docs up to date
 	$(BIN)/ruff format --check .

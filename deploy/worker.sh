@@ -27,9 +27,11 @@ else
 fi
 deployed=$(prefect --no-prompt deploy --all 2>&1) || { echo "$deployed" >&2 && exit 1; }
 # The worker and its runs write one log: plain lines, or JSON alone (CURATE_LOG_FORMAT=json). Both go to stderr; what
-# Prefect prints to stdout beside them, such as tracebacks while the server restarts, goes nowhere.
+# Prefect prints to stdout beside them, such as tracebacks while the server restarts, goes nowhere. What containers of
+# Docker print is on the worker's stdout, so it stays open for these; their lines are those of deploy/pools/docker.json.
 export PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS=flows.running.log_lines.WorkerLog
 export PREFECT_LOGGING_HANDLERS_DEBUG_CLASS=flows.running.log_lines.WorkerLog
 export PREFECT_CLIENT_RETRY_EXTRA_CODES=500 # what the server says while its database restarts
 export CURATE_WORKER_PID=$$ # `exec` keeps it
-exec prefect worker start --pool curation --type "$pool" --with-healthcheck >/dev/null
+[ "$pool" = docker ] || exec >/dev/null
+exec prefect worker start --pool curation --type "$pool" --with-healthcheck

@@ -8,6 +8,7 @@ binds each at its own path, as `deploy/pools/docker.json` does.
 import http.server
 import json
 import re
+import struct
 import subprocess
 import threading
 from pathlib import Path
@@ -80,7 +81,8 @@ class _Answers(http.server.BaseHTTPRequestHandler):
             self._send(200, self.daemon_state.state(container[1]))
         elif container:
             self.daemon_state.processes[container[1]].wait()
-            self._send(200, b"")
+            log = (self.daemon_state.folder / f"{container[1]}.log").read_bytes()
+            self._send(200, struct.pack(">BxxxL", 1, len(log)) + log if log else b"")  # one frame of stdout
         else:
             self._send(404, {"message": path})
 

@@ -1,10 +1,12 @@
 """Runs the `RUN` lines of deploy/Dockerfile in a bare Debian root, without Docker: `python -m tests.image_root`.
 
 In: the Dockerfile, and the files that .dockerignore lets through. Out: the packages that the image would hold, in a
-folder that is removed again, and `deploy/image-checked.txt`, which a test compares with the Dockerfile and the
-dependencies: whoever changes one of these runs this again. It needs root, debootstrap and a network, and takes minutes.
+folder that is removed again, and a line of `deploy/image-checked.txt` for the target and for each that it is made from,
+which a test compares with what the lines are run on: whoever changes that runs this again.
+It needs root, debootstrap and a network, and takes minutes.
 
-The root is Debian's with its own Python 3.11, where the image's base has one of python.org. `COPY`, `USER`, `ENV` and
+The root is Debian's with its own Python 3.11.2, where the image's base has a later one of python.org. It is older than
+the pins of `production` take: the line of that target fails here, after those of `core`. `COPY`, `USER`, `ENV` and
 `WORKDIR` are done as Docker does; no layer is made.
 """
 
@@ -72,12 +74,34 @@ def instructions_of(stages: dict[str, Stage], target: str) -> list[tuple[str, st
     return [*before, *stage.instructions]
 
 
-def fingerprint() -> str:
-    """SHA-256 of what decides which packages an image holds: the Dockerfile, its context's list, dependencies, pins."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    dependencies = [project["project"]["dependencies"], project["project"]["optional-dependencies"]["production"]]
-    files = [path.read_bytes() for path in (DOCKERFILE, ROOT / ".dockerignore", ROOT / "constraints.txt")]
+def fingerprint(target: str) -> str:
+    """SHA-256 of what decides what a target's lines do: Dockerfile, context's list, Makefile, dependencies, pins.
+
+    Of the dependencies those that its lines install: the package's own, and the extras that a line names.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    dependencies = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras_of(target))]
+    paths = [
+        DOCKERFILE,
+        *(ROOT / name for name in (".dockerignore", "constraints.txt", "Makefile", "deploy/worker.sh")),
+    ]
+    files = [path.read_bytes() for path in paths]
     return hashlib.sha256(b"\0".join([*files, json.dumps(dependencies).encode()])).hexdigest()
+
+
+def extras_of(target: str) -> list[str]:
+    """Extras of the package that the `RUN` lines of a target name."""
+    commands = " ".join(text for name, text in instructions_of(stages_of(_dockerfile()), target) if name == "RUN")
+    return [extra for names in re.findall(r"\.\[([\w,]+)\]", commands) for extra in names.split(",")]
+
+
+def _dockerfile() -> str:
+    return DOCKERFILE.read_text("utf-8")
+
+
+def checked() -> dict[str, str]:
+    """Target -> `fingerprint` when its lines were run last."""
+    return dict(line.split() for line in CHECKED.read_text("utf-8").splitlines())
 
 
 def make_bare_debian(root: Path) -> None:
@@ -157,20 +181,30 @@ def tracked_files() -> list[str]:
 
 
 def build_in(root: Path, target: str, packages: Sequence[str]) -> None:
-    """Run every line of a target, then the command, as the image's user."""
+    """Run every line of the targets that a target is made from, and its own; after each target's the command.
+
+    What ran is noted in `deploy/image-checked.txt` as its target ends.
+    """
     mount_in(root, ["/proc", "/dev", *packages])
-    image = Image(root)
-    for instruction, text in instructions_of(stages_of(DOCKERFILE.read_text("utf-8")), target):
-        sys.stdout.write(f"{instruction} {text}\n")
-        sys.stdout.flush()
-        image.do(instruction, text)
-    image.run("curate --help >/dev/null && curate doctor; test $? -le 1 && id -u && du -sm .venv")
+    image, stages = Image(root), stages_of(_dockerfile())
+    names = [target]
+    while stages[names[0]].parent in stages:
+        names.insert(0, stages[names[0]].parent)
+    fingerprints = {name: fingerprint(name) for name in names}
+    for name in names:
+        for instruction, text in stages[name].instructions:
+            sys.stdout.write(f"{instruction} {text}\n")
+            sys.stdout.flush()
+            image.do(instruction, text)
+        image.run("curate --help >/dev/null && curate doctor; test $? -le 1 && id -u && du -sm .venv")
+        lines = checked() | {name: fingerprints[name]}
+        CHECKED.write_text("".join(f"{each} {line}\n" for each, line in lines.items()), "utf-8")
 
 
 def main() -> None:
     """Make the root, and build in it in a mount namespace of its own, which ends before the root is removed."""
     parser = argparse.ArgumentParser(prog="python -m tests.image_root", description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", default="core", help="Stage of the Dockerfile: core, production or gpu.")
+    parser.add_argument("--target", default="production", help="Stage of the Dockerfile: core, production or gpu.")
     parser.add_argument(
         "--packages", action="append", default=[], metavar="DIR", help="Folder of packages of this machine."
     )
@@ -189,8 +223,6 @@ def main() -> None:
         built = subprocess.run(["unshare", "--mount", *again, *of_machine], cwd=ROOT, check=False)
     if built.returncode:
         sys.exit(f"a line of deploy/Dockerfile failed (exit {built.returncode}); see above")
-    if given.target == "core":
-        CHECKED.write_text(f"{fingerprint()}\n", "utf-8")
     sys.stdout.write(f"every line of {given.target} ran; {time.monotonic() - started:.0f} s\n")
 
 

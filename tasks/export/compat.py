@@ -1,6 +1,5 @@
 """Exports a release with the columns of a published dataset, for code that loads that dataset."""
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from schemas.publication import Compat
 from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
+from tasks.export.published_ids import judge_name, user_number
 from tasks.release.checks.footers import check_shards
 from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shard_files
@@ -25,8 +25,6 @@ from tasks.storage.queries.conversation_features import PROMPT_KINDS
 from tasks.storage.tables import Store
 
 ReleasedRow = Mapping[str, Any]
-_SHORT_ID = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_SHORT_ID_LENGTH = 22
 _LEVELS = [f"h{level}" for level in range(1, 7)]
 _CATEGORIES = {
     name: {"_type": "Value", "dtype": "bool"} for name in ReleasedCategories.model_fields if name not in PROMPT_KINDS
@@ -52,22 +50,6 @@ def published_row(config: str, row: ReleasedRow) -> dict[str, Any]:
     sides = _side("a", row["conversation_a"], conv_metadata) | _side("b", row["conversation_b"], conv_metadata)
     metadata = sides | {"sum_user_tokens": conv_metadata["context_tokens"]}
     return same_columns | {"judge": judge_name(row["judge"]), "conv_metadata": metadata}
-
-
-def user_number(user_id: str | None) -> int | None:
-    """The first 52 bits of the keyed hash: pandas reads columns with nulls as floats, exact up to 53 bits."""
-    return None if user_id is None else int(user_id[:13], 16)
-
-
-def judge_name(judge: str | None) -> str | None:
-    """`arena_user_` and 22 characters derived from the keyed hash, as shortuuid writes ids."""
-    if judge is None:
-        return None
-    number, letters = int.from_bytes(hashlib.blake2b(judge.encode(), digest_size=16).digest(), "big"), ""
-    for _ in range(_SHORT_ID_LENGTH):
-        number, place = divmod(number, len(_SHORT_ID))
-        letters = _SHORT_ID[place] + letters
-    return f"arena_user_{letters}"
 
 
 def _side(side: str, messages: Sequence[ReleasedRow], conv_metadata: ReleasedRow) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
-"""Marks a release whose data a takedown removed; it is beside the manifest."""
+"""Marks a release whose data a takedown or retention removed; it is beside the manifest."""
 CARD = "README.md"
 CROISSANT, CITATION, DATA = "croissant.json", "CITATION.cff", "DATA.md"
 MANIFEST_DIGITS = 12

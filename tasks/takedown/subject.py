@@ -27,6 +27,7 @@ from schemas.row import Held
 from schemas.tables import TABLES
 from schemas.upkeep import Audited
 from tasks.export.destination import exports
+from tasks.export.published_ids import judge_name
 from tasks.publish.records import publications
 from tasks.runtime.untrusted import json_text, one_file, one_line
 from tasks.storage.keyed_ids import UNFINISHED, Tombstones, is_user_id, known_key
@@ -253,7 +254,10 @@ def _without_others(frame: pl.DataFrame, columns: Mapping[str, Held], ids: Mappi
 
 
 def _parquet_files(store: Store) -> Iterator[str]:
-    """Paths of the Parquet files of releases, and of exports in the store, relative to the store."""
+    """Paths of the Parquet files of releases, and of exports in the store, relative to the store.
+
+    `export_beside` writes what is in `exports/`: cards, and rows as Parquet alone.
+    """
     for folder in ("releases", "exports"):
         for path in sorted(store.fs.find(store.at(folder))):
             if path.endswith(".parquet"):
@@ -261,7 +265,9 @@ def _parquet_files(store: Store) -> Iterator[str]:
 
 
 def _of_file(store: Store, path: str, ids: Mapping[Held, frozenset[str]]) -> Iterator[_Rows]:
-    """Rows of a file of a release that are about the person's conversations and votes."""
+    """Rows of a file of a release, or of an export of it, that are about the person's conversations and votes."""
+    if path.startswith("exports/"):  # a voter has another name there
+        ids = {**ids, Held.USER: ids[Held.USER] | {judge_name(user) or "" for user in ids[Held.USER]}}
     try:
         schema = pq.read_schema(store.at(path), filesystem=store.fs)
         columns = {

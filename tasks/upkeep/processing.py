@@ -20,8 +20,9 @@ from tasks.ingest.scrub import scrubbed_files
 from tasks.publish.records import ever_published
 from tasks.runtime.untrusted import one_file, one_line
 from tasks.storage.records import audit_entries, known_people, record_paths, run_records
+from tasks.storage.reviews import journalled
 from tasks.storage.tables import Store
-from tasks.upkeep.standing import Records, holdings, service_uses
+from tasks.upkeep.standing import BATCHES, Records, holdings, service_uses
 
 _FOR_EVER = "until it is removed"
 _PEOPLE = {Held.USER, Held.LINE, Held.CONVERSATION, Held.CONTENT, Held.IMAGE, Held.IMAGE_NAME}
@@ -84,11 +85,35 @@ def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row
         f"{holds.releases:,} with data",
         " and ".join(kept_releases) or _FOR_EVER,
     )
+    yield _Row(
+        "store, exports/",
+        "rows of releases with the columns of a published dataset",
+        f"{len(store.fs.glob(store.at('exports/*'))):,} exports",
+        f"as long as their release, or {_FOR_EVER}",
+    )
     yield _Row("store, runs/", "counts of runs", f"{len(record_paths(store)):,} records", _days(retention.runs_days))
-    yield _Row("history of Prefect", "parameters and log lines of runs", "", _days(retention.prefect_days))
+    yield _Row("store, policies/", "rules and thresholds, nothing of people", "", "as long as the store")
+    yield _Row("store, boards/", "ratings of models, nothing of people", "", "as long as the store")
+    yield _Row("store, canaries/", "planted probes, nothing of people", "", _days(retention.probes_days))
+    yield _Row(
+        "store, batches/",
+        "hashes of the questions that a paid service was sent together",
+        f"{len(store.json_files(BATCHES)):,} records",
+        "until a run has the answers, or they have expired",
+    )
+    yield _Row(
+        "store, reviews/",
+        "verdicts of people with their names, which wait for their table",
+        f"{len(journalled(store)):,} verdicts",
+        "until the next run",
+    )
+    yield _Row("store, takedown/", "how much was taken down, when and why; not what", "", "for ever")
+    yield _Row("store, published/ and exported/", "places of copies: see below", "", _FOR_EVER)
     yield _Row("store, audit/", "who did what, as keyed hashes", "", "for ever")
     takedowns = store.height("takedowns")
     yield _Row("store, table takedowns", "keyed hashes of what must not come back", f"{takedowns:,}", "for ever")
+    yield _Row("history of Prefect", "parameters and log lines of runs", "", _days(retention.prefect_days))
+    yield _Row("log of the worker", "the same log lines", "", "what keeps it decides: journald or Docker")
 
 
 def _days(days: int | None) -> str:

@@ -16,17 +16,19 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 
 from tests.docker_context import context_files
-from tests.image_root import CHECKED, fingerprint
+from tests.image_root import checked, extras_of, fingerprint, instructions_of, stages_of
 from tests.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 BIN = Path(sys.executable).parent
 
@@ -152,14 +154,24 @@ def test_what_the_dockerfile_copies_and_runs_is_in_the_context(operated_clone, t
     modules = {each["entrypoint"].rpartition(".")[0] for each in deployed}
     entrypoints = {f"{module.replace('.', '/')}.py" for module in modules}
     pinned = re.findall(r"(?:-c|--build-constraints) (\S+)", dockerfile)
-    started = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["worker"]["entrypoint"]
+    started = SERVICES["worker"]["entrypoint"]
     for needed in (project["readme"], *entrypoints, *pinned, *started):
         assert (tmp_path / needed).is_file(), needed
     assert os.access(tmp_path / "deploy" / "worker.sh", os.X_OK)
 
 
 def test_the_lines_of_the_dockerfile_were_run_since_it_or_the_dependencies_changed():
-    assert CHECKED.read_text("utf-8").strip() == fingerprint(), "run `make image`, and commit deploy/image-checked.txt"
+    changed = [target for target, line in checked().items() if line != fingerprint(target)]
+    assert "core" in checked() and not changed, "run `make image TARGET=core`, and commit deploy/image-checked.txt"
+
+
+def test_production_installs_extras_that_exist_at_versions_that_are_pinned():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    extras = extras_of("production")
+    assert {"production", "s3", "arena", "pools", "scale"} <= {*extras} <= declared.keys()
+    pins = set(re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE))
+    names = {re.split(r"[^\w.-]", requirement)[0] for extra in extras for requirement in declared[extra]}
+    assert names and not {name.lower().replace("_", "-") for name in names} - {pin.lower() for pin in pins}
 
 
 def test_git_adds_no_file_of_an_operator_nor_a_linked_environment(operated_clone):
@@ -184,14 +196,37 @@ def test_systemd_takes_the_units(tmp_path):
 
 
 def test_units_and_services_start_the_same_commands():
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
-    started = {name: " ".join(service.get("entrypoint", [])) for name, service in services.items()}
+    started = {name: " ".join(service.get("entrypoint", [])) for name, service in SERVICES.items()}
     for unit in UNITS:
         (command,) = commands_of(unit)
         own = re.sub(r"/srv/curate/(?:\.venv/bin/)?|--host \S+ ", "", command).replace("/srv/curation/", "/data/")
         assert own == re.sub(r"--host \S+ ", "", started[unit.stem.removeprefix("curate-")])
-    published = [port for service in services.values() for port in service.get("ports", [])]
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published and all(port.startswith("127.0.0.1:") for port in published)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_a_health_check_limits_and_no_root(name):
+    service = SERVICES[name]
+    assert {"healthcheck", "mem_limit", "cpus"} <= service.keys()
+    assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
+    users = [text for instruction, text in _of_our_image() if instruction == "USER"]
+    assert users and "root" not in users, "our own image has a user"
+    is_ours = service["image"].startswith("arena-curation:")
+    user = service.get("user", users[-1] if is_ours else "root").partition(":")[0]
+    assert user not in ("root", "0")
+
+
+def _of_our_image() -> list[tuple[str, str]]:
+    return instructions_of(stages_of((DEPLOY / "Dockerfile").read_text("utf-8")), "gpu")
+
+
+def check_health(name: str, port: str, instead: int) -> int:
+    """The exit status of a service's health check, on another port of this machine."""
+    kind, *command = SERVICES[name]["healthcheck"]["test"]
+    assert kind == "CMD" and any(port in word for word in command)
+    there = [word.replace(port, str(instead)) for word in command]
+    return subprocess.run([BIN / "python", *there[1:]], capture_output=True, check=False).returncode
 
 
 @needs("docker-compose")
@@ -212,20 +247,30 @@ def test_the_worker_deploys_every_flow_and_waits_for_runs(scheduling_server, tmp
     config = tmp_path / "curate.yaml"
     config.write_text(f"logs: {tmp_path}\nstore: {tmp_path / 'store'}\n", "utf-8")
     own = {"PREFECT_API_URL": scheduling_server, "CURATE_CONFIG": str(config), "PREFECT_HOME": str(tmp_path / "home")}
+    own |= {"CURATE_LOG_FORMAT": "json", "PREFECT_LOGGING_LEVEL": "INFO"}
     environment = os.environ | own | {"PATH": f"{BIN}:{os.environ['PATH']}"}
-    with (tmp_path / "worker.log").open("w") as log:
-        quiet = {"stdout": log, "stderr": log, "start_new_session": True}
+    with (tmp_path / "worker.log").open("w") as file:
+        quiet = {"stdout": file, "stderr": file, "start_new_session": True}
         started = subprocess.Popen([DEPLOY / "worker.sh"], cwd=ROOT, env=environment, **quiet)
     try:
         workers = wait_until(lambda: _post(f"{scheduling_server}/work_pools/curation/workers/filter"), started)
         assert workers[0]["status"] == "ONLINE"
-        deployed = {each["name"] for each in _post(f"{scheduling_server}/deployments/filter")}
-        assert {"nightly", "backfill", "release", "refresh-bench", "publish"} <= deployed
+        assert check_health("server", "4200", httpx.URL(scheduling_server).port or 0) == 0
+        wait_until(lambda: check_health("worker", "4201", 4201) == 0, started)
+        deployed = {each["name"]: each["id"] for each in _post(f"{scheduling_server}/deployments/filter")}
+        assert {"nightly", "backfill", "release", "refresh-bench", "publish"} <= deployed.keys()
+        run = _post(f"{scheduling_server}/deployments/{deployed['backfill']}/create_flow_run")["id"]
+        there = f"{scheduling_server}/flow_runs/{run}"
+        wait_until(lambda: httpx.get(there).json()["state"]["name"] == "Bad input", started)  # the folder has no logs
+        line = json.dumps(httpx.get(there).json()["state"]["message"])  # which its process logs after that
+        wait_until(lambda: line in (tmp_path / "worker.log").read_text("utf-8"), started)
     finally:
         os.killpg(started.pid, signal.SIGTERM)
         started.wait(60)
         for each in _post(f"{scheduling_server}/deployments/filter"):
             _delete(f"{scheduling_server}/deployments/{each['id']}")
+    log = (tmp_path / "worker.log").read_text("utf-8")
+    assert all("message" in json.loads(line) for line in log.splitlines()), "the log is JSON alone"
     docker = subprocess.run(
         [DEPLOY / "worker.sh"],
         cwd=ROOT,
@@ -242,7 +287,7 @@ def _delete(url: str) -> None:
     urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=60).close()
 
 
-def _post(url: str) -> list[dict]:
+def _post(url: str) -> Any:
     request = urllib.request.Request(url, b"{}", {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)

@@ -99,13 +99,19 @@ def healthy() -> Iterator[Healthy]:
 
 
 @pytest.fixture(params=["", "json"])
-def worker_log(request, healthy) -> Iterator[subprocess.Popen]:
+def log_format(request) -> str:
+    """What CURATE_LOG_FORMAT says."""
+    return request.param
+
+
+@pytest.fixture
+def worker_log(log_format, healthy) -> Iterator[subprocess.Popen]:
     """A process with the log of a worker that watches `healthy`; for each line that it is sent it logs three records.
 
     Two of them are of services that lost the server.
     """
     own = dict(re.findall(r"(PREFECT_LOGGING_\w+)=(\S+)", WORKER.read_text("utf-8")))
-    own |= {"PREFECT_LOGGING_LEVEL": "INFO", "CURATE_LOG_FORMAT": request.param}
+    own |= {"PREFECT_LOGGING_LEVEL": "INFO", "CURATE_LOG_FORMAT": log_format}
     own |= {"PREFECT_API_URL": f"{healthy.url}/api"}
     command = ["sh", "-c", 'export CURATE_WORKER_PID=$$; exec "$0" -c "$1"', sys.executable, HEARS]
     streams = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -114,12 +120,12 @@ def worker_log(request, healthy) -> Iterator[subprocess.Popen]:
         process.stdin.close()
 
 
-def test_a_server_that_restarts_is_one_line_that_it_is_lost_then_one_that_it_answers(worker_log, healthy):
+def test_a_server_that_restarts_is_one_line_that_it_is_lost_then_one_that_it_answers(worker_log, log_format, healthy):
     port = int(healthy.url.rpartition(":")[2])
 
     def written() -> str:
         line = worker_log.stderr.readline()
-        return json.loads(line)["message"] if line.startswith("{") else line.partition("prefect.worker - ")[2].strip()
+        return json.loads(line)["message"] if log_format else line.partition("prefect.worker - ")[2].strip()
 
     def three_records() -> None:
         worker_log.stdin.write("three\n")

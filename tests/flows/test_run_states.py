@@ -7,6 +7,8 @@ import threading
 import urllib.parse
 import urllib.request
 from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
 
 import prefect
 import pytest
@@ -27,6 +29,7 @@ from tasks.demo.arena import generate_arena
 from tasks.storage.tables import Store
 from tests.cut_off import cut_off_at
 from tests.disk_steps import ends_at
+from tests.small_store import make_release, manifest_of, small_store
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -82,6 +85,27 @@ def test_a_publication_without_a_token_is_the_name_and_the_line_of_the_state(tmp
         publish(str(tmp_path), "org/without-token")
     (run,) = [each for each in _runs() if each.parameters.get("repo") == "org/without-token"]
     assert (run.state_name, run.state.message) == ("Bad input", str(refused.value))
+
+
+def test_the_line_of_a_worker_that_refuses_stand_ins_ends_with_the_parameter_that_accepts_them(
+    tmp_path, monkeypatch, hub
+):
+    from flows.publish import publish
+
+    store = small_store(tmp_path)
+    make_release(store, release="1.0.0")
+    release = Path(store.root) / "releases" / "1.0.0"
+    stand_ins = manifest_of(release)["embedded_providers"]
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", str(uuid4()))
+    with pytest.raises(BadInput):
+        publish(str(release), "org/stood-in", accept_embedded=stand_ins[:1])
+    (run,) = [each for each in _runs() if each.parameters.get("repo") == "org/stood-in"]
+    line = run.state.message
+    parameter = json.loads("{" + line[line.index('"accept_embedded"') :] + "}")
+    assert (sorted(parameter["accept_embedded"]), hub.requests) == (sorted(stand_ins), [])
+    with pytest.raises(RuntimeError, match="cannot be suspended"):  # to wait for the answer, which needs a deployment
+        publish(str(release), "org/stood-in", **parameter)
+    assert hub.requests and hub.writes() == []
 
 
 def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path):

@@ -1,6 +1,7 @@
 """Runs in containers and in jobs of a cluster: the job templates of `deploy/pools`, and a worker that uses one."""
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from jsonschema import Draft202012Validator
 from kubernetes_asyncio.client import models
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.workers import base
 from prefect_docker.worker import DockerWorkerJobConfiguration
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 
@@ -32,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 POOLS = ROOT / "deploy" / "pools"
 WORKER = ROOT / "deploy" / "worker.sh"
 BIN = Path(sys.executable).parent
+CONFIGURATIONS = {"docker": DockerWorkerJobConfiguration, "kubernetes": KubernetesWorkerJobConfiguration}
 
 
 def template(kind: str) -> dict[str, Any]:
@@ -41,13 +44,12 @@ def template(kind: str) -> dict[str, Any]:
 @pytest.fixture
 def job_of(scheduling_server: str) -> Callable[..., DockerWorkerJobConfiguration | KubernetesWorkerJobConfiguration]:
     """What a worker makes of a template for a run of the night."""
-    configurations = {"docker": DockerWorkerJobConfiguration, "kubernetes": KubernetesWorkerJobConfiguration}
 
     def made(kind: str, **values: Any) -> DockerWorkerJobConfiguration | KubernetesWorkerJobConfiguration:
         without_secrets = template(kind)
         without_secrets["variables"]["properties"]["env"].pop("default", None)
         with temporary_settings({PREFECT_API_URL: scheduling_server}):
-            job = asyncio.run(configurations[kind].from_template_and_values(without_secrets, values))
+            job = asyncio.run(CONFIGURATIONS[kind].from_template_and_values(without_secrets, values))
             job.prepare_for_flow_run(FlowRun(id=uuid.uuid4(), flow_id=uuid.uuid4(), name="nightly 2026-01-31"))
         return job
 
@@ -63,6 +65,22 @@ def test_defaults_of_a_pool_fit_its_schema_and_every_placeholder_is_a_variable(k
     placeholders = set(re.findall(r'"\{\{ (\w+) \}\}-?"', json.dumps(template(kind)["job_configuration"])))
     assert placeholders == set(variables["properties"])
     assert all(each["description"] for each in variables["properties"].values())
+
+
+@pytest.mark.parametrize("kind", ["docker", "kubernetes"])
+def test_a_worker_reads_every_key_of_its_template(kind):
+    of_kind = sys.modules[CONFIGURATIONS[kind].__module__]
+    code = inspect.getsource(of_kind) + inspect.getsource(base)
+    keys = template(kind)["job_configuration"]
+    assert [key for key in keys if not re.search(rf"(?:self|configuration)\.{key}\b", code)] == []
+
+
+@pytest.mark.parametrize("kind", ["docker", "kubernetes"])
+def test_runs_in_containers_have_the_log_of_the_worker(kind):
+    of_worker = dict(re.findall(r"export (PREFECT_LOGGING_\w+)=(\S+)", WORKER.read_text("utf-8")))
+    of_runs = template(kind)["variables"]["properties"]["env"]["default"]
+    assert of_worker and of_worker.items() <= of_runs.items()
+    assert "CURATE_LOG_FORMAT" in of_runs
 
 
 def wrong_keys(value: Any, kind: str, place: str) -> Iterator[str]:
@@ -154,18 +172,20 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
-        with (tmp_path / "worker.log").open("w") as log:
+        with (tmp_path / "worker.out").open("w") as printed, (tmp_path / "worker.log").open("w") as log:
             worker = subprocess.Popen(
                 [WORKER],
                 cwd=ROOT,
                 env=environment,
-                stdout=log,
+                stdout=printed,
                 stderr=log,
                 start_new_session=True,
             )
         try:
             deployment = wait_until(lambda: _deployment(server), worker)
-            run = server.post(f"/deployments/{deployment['id']}/create_flow_run", json={}).raise_for_status().json()
+            as_json = {"job_variables": {"env": {"CURATE_LOG_FORMAT": "json"}}}
+            there = f"/deployments/{deployment['id']}/create_flow_run"
+            run = server.post(there, json=as_json).raise_for_status().json()
 
             def ended() -> dict[str, Any] | None:
                 state = server.get(f"/flow_runs/{run['id']}").json()["state"]
@@ -174,6 +194,10 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             state = wait_until(ended, worker)
             health = f"http://127.0.0.1:{environment['PREFECT_WORKER_WEBSERVER_PORT']}/health"
             assert httpx.get(health).status_code == 200
+            ((container, process),) = daemon.processes.items()
+            process.wait()
+            lines = (daemon.folder / f"{container}.log").read_text("utf-8").splitlines()
+            wait_until(lambda: {*lines} <= {*(tmp_path / "worker.out").read_text("utf-8").splitlines()}, worker)
         finally:
             os.killpg(worker.pid, signal.SIGTERM)
             worker.wait(60)
@@ -182,12 +206,13 @@ def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(schedu
             server.delete("/work_pools/curation")
             server.delete(f"/block_documents/{kept}")
     assert state["name"] == "Bad input" and "no-logs" in state["message"], "the flow itself says what is wrong"
-    (container,) = daemon.created.values()
-    assert f"CURATE_USER_KEY={USER_KEY}" in container["Env"], "the secret comes from a block of Prefect"
+    assert any("no-logs" in json.loads(line)["message"] for line in lines), "every line of a run is JSON"
+    (created,) = daemon.created.values()
+    assert f"CURATE_USER_KEY={USER_KEY}" in created["Env"], "the secret comes from a block of Prefect"
     assert USER_KEY not in json.dumps(deployment), "and stands in no deployment"
     assert str(ROOT) not in json.dumps(deployment), "which names no folder of the machine that deployed it"
-    assert (container["HostConfig"]["Memory"], container["HostConfig"]["NanoCpus"]) == (8 * 2**30, 2 * 10**9)
-    assert container["HostConfig"]["CapDrop"] == ["ALL"]
+    assert (created["HostConfig"]["Memory"], created["HostConfig"]["NanoCpus"]) == (8 * 2**30, 2 * 10**9)
+    assert created["HostConfig"]["CapDrop"] == ["ALL"]
 
 
 def _deployment(server: httpx.Client) -> dict[str, Any] | None:

@@ -11,9 +11,11 @@ import httpx
 import pytest
 
 from schemas.upkeep import Audited
+from tasks.shown import item_key
 from tasks.storage.keyed_ids import pseudonym
 from tasks.storage.records import audit_entries, make_audit_folder
-from tests.flows.test_deploy_folder import BIN, DEPLOY, UNITS, commands_of, needs, printed_until
+from tests.flows.test_deploy_folder import BIN, DEPLOY, UNITS, check_health, commands_of, needs, printed_until
+from tests.looked_store import EMAIL, looked_store
 from tests.places import ROOT
 from tests.small_store import small_store
 from tests.waiting import free_port, wait_until
@@ -39,9 +41,8 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
     (tmp_path / "Caddyfile").write_text(file, "utf-8")
     (unit,) = (unit for unit in UNITS if "explorer" in unit.name)
     (view,) = commands_of(unit)
-    view = view.replace("/srv/curate/.venv/bin", str(BIN)).replace(
-        "/srv/curation/store", small_store(tmp_path / "store").root
-    )
+    store = looked_store(tmp_path / "store").store
+    view = view.replace("/srv/curate/.venv/bin", str(BIN)).replace("/srv/curation/store", store.root)
     proxy = ["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"]
     there = f"http://127.0.0.1:{ports['8443']}"
     told = {
@@ -54,8 +55,10 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
     explorer = subprocess.Popen(view.replace("8384", ports["8384"]).split(), stdout=subprocess.PIPE, text=True, **quiet)
     caddy = subprocess.Popen(proxy, stdout=subprocess.DEVNULL, **quiet)
     try:
+        assert check_health("explorer", "8384", free_port()) != 0, "nothing answers"
         link = re.search(r"http://[^/\s]+(/\?token=\S+)", printed_until(explorer, "token="))
         assert link
+        assert check_health("explorer", "8384", int(ports["8384"])) == 0
         with closing(httpx.Client(base_url=there, timeout=30, follow_redirects=True)) as visitor:
             first = wait_until(lambda: visitor.get(link[1]).status_code, caddy)
             assert first == 401, "nobody comes in without the login"
@@ -65,7 +68,15 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
             assert entered.status_code == 200 and "<html" in entered.text
             own = {"Origin": there, "Sec-Fetch-Site": "same-origin"}
             assert visitor.get("/", headers=own).status_code == 200
-            assert visitor.get("/", headers=own | {"Origin": "https://elsewhere.example"}).status_code == 403
+            elsewhere = own | {"Origin": "https://elsewhere.example"}
+            assert visitor.get("/", headers=elsewhere).status_code == 403
+            item = f"/items/{item_key('conversation', 'personal')}"
+            assert EMAIL not in visitor.get(item).text
+            assert visitor.post(f"{item}/open", headers=elsewhere).status_code == 403
+            assert EMAIL not in visitor.get(item).text
+            assert EMAIL in visitor.post(f"{item}/open", headers=own).text
+            visitor.cookies.delete("colleague")
+            assert visitor.post(f"{item}/open", headers=own).status_code == 401
     finally:
         for process in (explorer, caddy):
             process.terminate()
@@ -73,6 +84,7 @@ def test_the_explorer_is_behind_the_login_and_behind_its_own_token(tmp_path):
         explorer.stdout.close()
         login.shutdown()
         login.server_close()
+    assert [entry.what for entry in audit_entries(store)] == [Audited.LOOKED]
 
 
 _AUDIT_ALONE_IS_WRITABLE = """

@@ -23,6 +23,8 @@ from tasks.explore.static_pages import sampled
 from tasks.shown import SIDE, Gone
 from tasks.storage.keyed_ids import UNFINISHED
 from tasks.storage.tables import Store
+from tasks.takedown.releases import TAKEDOWN, withdraw_releases
+from tasks.upkeep.retention import RETENTION
 from tests.small_store import manifest_of
 from tests.tampered_release import CHAT, rewrite, state_rows
 
@@ -111,6 +113,18 @@ def test_an_unfinished_takedown_a_later_version_and_a_withdrawal_are_refused_in_
     assert "arena-curation 99.0 made it: use that" in refused("view", copy)
     (copy / "withdrawn.json").write_text("{}")
     assert "was withdrawn" in refused("view", copy)
+
+
+@pytest.mark.parametrize(
+    ("why", "line"), [(RETENTION, "retention did not keep its data"), (TAKEDOWN, "a takedown removed its data")]
+)
+def test_a_release_that_is_withdrawn_while_it_is_open_says_who_removed_it(store, tmp_path, why, line):
+    copy = Store(str(shutil.copytree(store.root, tmp_path / "copy")))
+    with opened(copy.at("releases/1.0.0"), None) as (source, _):
+        source.refresh()
+        withdraw_releases(copy, ["1.0.0"], why)
+        with pytest.raises(Gone, match=f"this release was withdrawn: {line}"):
+            source.refresh()
 
 
 def test_addresses_of_an_object_store_work(curate, refused, store, tmp_path):

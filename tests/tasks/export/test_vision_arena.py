@@ -17,10 +17,9 @@ from tasks.export.compat import (
     PUBLISHED_FEATURES,
     export_beside,
     export_vision_arena,
-    judge_name,
     published_row,
-    user_number,
 )
+from tasks.export.published_ids import judge_name, user_number
 from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.tables import Store
 from tasks.takedown.releases import withdraw_releases

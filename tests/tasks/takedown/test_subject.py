@@ -11,21 +11,26 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from flows.commands.pipeline import export_released
 from schemas.items.reject import TakenDownKind
-from schemas.publication import ExportKind
+from schemas.publication import Compat, ExportKind
 from schemas.row import Held
+from schemas.run import StageReport
+from schemas.settings import Settings
 from schemas.tables import TABLES
 from schemas.upkeep import Audited
 from tasks.export.destination import record_export
+from tasks.export.published_ids import judge_name
 from tasks.storage.keyed_ids import UNFINISHED, Pseudonyms, store_key
 from tasks.storage.records import audit_entries
 from tasks.storage.tables import Store
 from tasks.takedown.subject import ANOTHERS
 from tasks.takedown.take_down import take_down
-from tests.builders import NOON
+from tests.builders import NOON, image_bytes
 from tests.small_store import make_release
+from tests.tampered_release import BATTLE, rewrite
 from tests.tasks.ingest.logs import chat, conv_id, image_name, ingested, served, write
-from tests.tasks.takedown.conftest import ANN, BOB, OWN, SECRET
+from tests.tasks.takedown.conftest import ANN, BOB, OWN, SECRET, user_of
 from tests.tasks.takedown.test_every_table import PLANTED, about, ids_of
 
 STRANGER = "192.0.2.77"
@@ -39,7 +44,8 @@ def subject(curate, store):
 
 def rows_in(folder: Path, table: str) -> list[dict]:
     """The rows of a table in a person's folder."""
-    file = folder / f"{table}.jsonl" if table.startswith("releases/") else folder / "tables" / f"{table}.jsonl"
+    is_in_tables = not table.startswith(("releases/", "exports/"))
+    file = folder / "tables" / f"{table}.jsonl" if is_in_tables else folder / f"{table}.jsonl"
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
@@ -48,7 +54,17 @@ def words_in(folder: Path) -> str:
     return "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*")) if path.suffix in (".html", ".jsonl"))
 
 
+def export(store: Store) -> None:
+    """Write the release with a published dataset's columns, too; votes get an image, as there are no others there."""
+    picture = {"bytes": image_bytes(0), "path": f"{OWN}.png"}
+    release = Path(store.root) / "releases" / "1.0.0"
+    rewrite(release, BATTLE, lambda rows: [row | {"images": [picture]} for row in rows])
+    reports = [StageReport(stage="release", result="releases/1.0.0")]
+    export_released(Settings(store=store.root), reports, Compat.VISIONARENA)
+
+
 def test_a_person_gets_texts_votes_images_and_released_rows_and_nothing_of_others(subject, store, tmp_path):
+    export(store)
     out = tmp_path / "ann"
     code, said, err = subject(ANN, "--out", str(out))
     assert (code, err) == (0, "") and ANN not in said
@@ -61,6 +77,9 @@ def test_a_person_gets_texts_votes_images_and_released_rows_and_nothing_of_other
     assert [row["question_id"] for row in rows_in(out, "releases/1.0.0/battle/data/train-00000-of-00001")] == [
         conv_id("left")
     ]
+    (vote,) = rows_in(out, "exports/1.0.0-visionarena/battle/data/train-00000-of-00001")
+    assert (vote["question_id"], vote["judge"]) == (conv_id("left"), judge_name(user_of(store, "left")))
+    assert vote["images"][0]["bytes"].startswith("images/")
     assert "bob" not in words and conv_id("bob") not in words
     assert Pseudonyms(store_key(store)).user_id(BOB) not in words
     assert ANN not in words

@@ -1,6 +1,7 @@
 """The record of processing says what is kept, who receives it and who saw it, and tells nothing of anybody."""
 
 import getpass
+import re
 from html import unescape
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tasks.export.destination import record_export
 from tasks.storage.records import add_audit_entry
 from tasks.storage.tables import Store
 from tests.builders import NOON
+from tests.places import ROOT
 from tests.small_store import HOSTILE_MODEL, USER, small_store
 
 
@@ -47,6 +49,25 @@ def test_it_says_what_is_kept_how_long_and_who_saw_it(curate, store, tmp_path):
     took_down = cells.index("took down")
     assert cells[took_down - 1 : took_down + 2] == [getpass.getuser(), "took down", "1 times: rows 7"]
     assert "backup" in cells
+
+
+def test_every_folder_of_a_store_has_a_row_and_so_have_the_logs_of_runs(curate, store, tmp_path):
+    store.write_bytes("exports/1.0.0-visionarena/chat/data/train-00000-of-00001.parquet", b"")
+    store.write_bytes("batches/one.json", b"{}")
+    for number in (1, 2):
+        store.write_bytes(f"reviews/waiting/{number}.json", b"{}")
+    page = _page(curate, store, tmp_path)
+    rows = [re.findall("<bdi>(.*?)</bdi>", row) for row in page.split("<tr>")]
+    kept = {row[0]: row[1:] for row in rows if len(row) == 4}
+    inside = (ROOT / "docs" / "concepts.md").read_text("utf-8").partition("## Inside a store")[2].partition("##")[0]
+    folders = re.findall(r"(\w+/) {2,}", inside)
+    assert len(folders) > 10 and not [folder for folder in folders if folder not in " ".join(kept).split()]
+    assert [kept[f"store, {name}/"][1] for name in ("exports", "batches", "reviews")] == [
+        "1 exports",
+        "1 records",
+        "2 verdicts",
+    ]
+    assert all(row[2] for row in kept.values()) and kept["log of the worker"][2].startswith("what keeps it decides")
 
 
 def test_it_tells_no_id_no_text_no_place_and_nothing_of_a_log_steers_it(curate, store, tmp_path):
