@@ -5,9 +5,9 @@ folder that is removed again, and a line of `deploy/image-checked.txt` for the t
 which a test compares with what the lines are run on: whoever changes that runs this again.
 It needs root, debootstrap and a network, and takes minutes.
 
-The root is Debian's with its own Python 3.11.2, where the image's base has a later one of python.org. It is older than
-the pins of `production` take: the line of that target fails here, after those of `core`. `COPY`, `USER`, `ENV` and
-`WORKDIR` are done as Docker does; no layer is made.
+The root is Debian's with this machine's Python in `/usr/local`, where the image's base has one of python.org: that of
+Debian, 3.11.2, is older than the pins of `production` take. So the machine is a Debian of the same release, or an older
+one. `COPY`, `USER`, `ENV` and `WORKDIR` are done as Docker does; no layer is made.
 """
 
 import argparse
@@ -32,7 +32,7 @@ DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 CHECKED = ROOT / "deploy" / "image-checked.txt"
 SUITE = "bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-dev,python3-pip,python3-venv"
-"""What Debian needs to stand in for the image's base, which has a Python of its own."""
+"""What Debian needs to stand in for the image's base: its Python brings the libraries that another one uses."""
 FROM_HOST = (
     "/etc/resolv.conf",
     "/etc/pip.conf",
@@ -105,9 +105,12 @@ def checked() -> dict[str, str]:
 
 
 def make_bare_debian(root: Path) -> None:
-    """A root of Debian that knows how this machine reaches its registries."""
+    """A root of Debian that has this machine's Python and knows how this machine reaches its registries."""
     bootstrap = ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE, str(root)]
     subprocess.run(bootstrap, check=True, stdout=subprocess.DEVNULL)
+    installed = shutil.ignore_patterns("site-packages", "__pycache__", "test")
+    shutil.copytree(sys.base_prefix, root / "usr" / "local", symlinks=True, ignore=installed, dirs_exist_ok=True)
+    subprocess.run(["chroot", str(root), "ldconfig"], check=True)
     for name in FROM_HOST:
         there = root / name.strip("/")
         if Path(name).is_dir():
