@@ -48,7 +48,7 @@ LIMITS = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 
 
 @given(texts=LISTS, later=st.lists(WORDS, max_size=10), jaccard_min=LIMITS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_prompt_asked_later_changes_no_tie(texts, later, jaccard_min):
     matches, _ = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
     more, _ = near_texts(pl.Series(texts + later, dtype=pl.String), jaccard_min)
@@ -56,7 +56,7 @@ def test_a_prompt_asked_later_changes_no_tie(texts, later, jaccard_min):
 
 
 @given(texts=LISTS, jaccard_min=LIMITS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_text_is_tied_to_an_earlier_one_that_is_tied_to_none(texts, jaccard_min):
     matches, _ = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
     for row in np.flatnonzero(matches >= 0):
@@ -64,7 +64,7 @@ def test_a_text_is_tied_to_an_earlier_one_that_is_tied_to_none(texts, jaccard_mi
 
 
 @given(texts=LISTS, jaccard_min=LIMITS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_is_tied_is_exactly_as_similar_as_it_says(texts, jaccard_min):
     matches, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
     for row in np.flatnonzero(matches >= 0):

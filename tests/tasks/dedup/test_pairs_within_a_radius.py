@@ -42,7 +42,7 @@ def banded(monkeypatch):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(HASHES, st.integers(0, 64), st.data())
 def test_every_pair_with_a_fresh_row_is_found_once_in_order(values, radius, data):
     fresh = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
@@ -50,7 +50,7 @@ def test_every_pair_with_a_fresh_row_is_found_once_in_order(values, radius, data
     assert _rows(hamming_pairs(np.array(values, np.uint64), radius, np.array(fresh, np.bool_))) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(HASHES, st.integers(0, 64))
 def test_every_pair_is_found_once_in_order_where_no_row_is_called_fresh(values, radius):
     assert _rows(hamming_pairs(np.array(values, np.uint64), radius)) == _expected(values, radius)

@@ -207,27 +207,27 @@ def _repeats(chats: list[tuple], copies_max: int, seed: int | None = None) -> tu
 COPIES = st.integers(1, 3)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(CHATS, COPIES, st.integers(0, 9))
 def test_the_order_of_rows_decides_no_repeat(chats, copies_max, seed):
     assert _repeats(chats, copies_max, seed)[1] == _repeats(chats, copies_max)[1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(CHATS, COPIES)
 def test_no_repeat_stands_for_another(chats, copies_max):
     _, repeats = _repeats(chats, copies_max)
     assert set(repeats).isdisjoint(repeats.values())
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(CHATS, COPIES)
 def test_no_voted_conversation_is_a_repeat(chats, copies_max):
     by_name, repeats = _repeats(chats, copies_max)
     assert not [name for name in repeats if by_name[name].voted]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(CHATS, COPIES)
 def test_a_repeat_asks_what_its_match_asks(chats, copies_max):
     by_name, repeats = _repeats(chats, copies_max)
@@ -236,7 +236,7 @@ def test_a_repeat_asks_what_its_match_asks(chats, copies_max):
         assert by_name[match].image_ids == by_name[name].image_ids
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(CHATS, COPIES)
 def test_of_equal_conversations_all_voted_ones_stay_or_as_many_as_the_limit(chats, copies_max):
     by_name, repeats = _repeats(chats, copies_max)

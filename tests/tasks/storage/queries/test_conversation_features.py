@@ -213,7 +213,7 @@ def tallies(rows: list[dict], names: tuple[str, ...], size: int) -> pl.DataFrame
 SIZES = st.integers(1, 5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=ROWS, size=SIZES)
 def test_tallies_of_parts_count_the_tags_of_their_rows(rows, size):
     whole = pl.DataFrame(rows, schema=SCHEMA)
@@ -221,7 +221,7 @@ def test_tallies_of_parts_count_the_tags_of_their_rows(rows, size):
     assert counts == {tag: (whole[tag].sum(), whole[tag].null_count()) for tag in TAGS}
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=ROWS, size=SIZES)
 def test_the_overlap_of_two_tags_is_the_share_of_rows_with_both(rows, size):
     both = [row["code"] for row in rows if row["refusal"] and row["code"] is not None]
@@ -229,13 +229,13 @@ def test_the_overlap_of_two_tags_is_the_share_of_rows_with_both(rows, size):
     assert share == (sum(both) / len(both) if both else None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=ROWS, size=SIZES)
 def test_the_size_of_parts_changes_no_place_of_the_taxonomy(rows, size):
     assert taxonomy_counts(tallies(rows, TAXONOMY, size)) == taxonomy_counts(tallies(rows, TAXONOMY, len(rows)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=ROWS, size=SIZES)
 def test_places_of_the_taxonomy_are_counted(rows, size):
     places = taxonomy_counts(tallies(rows, TAXONOMY, size))
