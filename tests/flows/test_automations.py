@@ -216,12 +216,13 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
 
 def test_a_run_that_is_killed_before_its_first_heartbeat_is_crashed(server):
     with get_client(sync_client=True) as client:
-        client.create_automation(shipped_automation("end killed runs", within=SECONDS))
+        automation = client.create_automation(shipped_automation("end killed runs", within=SECONDS))
         time.sleep(3)  # until the server has read the new automation
         flow = client.create_flow_from_name("killed at once")
         ours = client.create_deployment(flow, "nightly at once", tags=["curation"])
         run = client.create_flow_run_from_deployment(ours, state=Running())
         wait_until(lambda: client.read_flow_run(run.id).state.is_crashed())
+        client.delete_automation(automation)
         assert "no heartbeat" in client.read_flow_run(run.id).state.message
 
 

@@ -57,7 +57,7 @@ def test_containers_migrate_the_folder_that_services_do():
     of_services = next(line for line in _block("curate migrate store-before").splitlines() if "curate migrate" in line)
     of_containers = next(line for line in _block("worker migrate").splitlines() if "worker migrate" in line)
     options = of_containers.partition(" run ")[2].partition(" worker ")
-    assert "--entrypoint curate" in options[0] and "--no-deps" in options[0]
+    assert '--entrypoint "curate"' in options[0] and "--no-deps" in options[0]
     assert shlex.split(options[2].replace("/data/", "")) == shlex.split(of_services)[1:]
 
 

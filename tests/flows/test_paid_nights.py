@@ -63,6 +63,8 @@ def vendor() -> Iterator[BatchServer]:
 @pytest.fixture(scope="module")
 def told(client) -> Iterator[list[dict[str, Any]]]:
     """What somebody hears whom the shipped automation tells of runs that failed or were held."""
+    for automation in client.read_automations():  # of other tests, which end runs after seconds
+        client.delete_automation(automation.id)
     server = HttpServer()
     server.answer(Reply({}))
     text = {"text": "{{subject}} | {{body}}"}
@@ -117,8 +119,10 @@ def ordered(client, place, vendor, told, backfilled) -> Iterator[Callable[..., F
     finally:
         worker.kill()
         worker.wait()
-        for deployment in client.read_deployments() if _is_up() else ():
-            client.delete_deployment(deployment.id)
+        if _is_up():
+            for deployment in client.read_deployments():
+                client.delete_deployment(deployment.id)
+            client.delete_work_pool("curation")
 
 
 def bought(**more: Any) -> dict[str, Any]:
