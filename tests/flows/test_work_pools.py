@@ -159,6 +159,7 @@ def test_a_container_has_the_card_that_the_template_of_docker_describes(job_of, 
 
 
 def test_a_deployed_run_happens_in_a_container_with_the_code_of_its_image(scheduling_server, daemon, tmp_path):
+    os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"  # other tests want no lines
     config = tmp_path / "curate.yaml"
     config.write_text(yaml.safe_dump({"logs": str(tmp_path / "no-logs"), "store": str(tmp_path / "store")}), "utf-8")
     with httpx.Client(base_url=scheduling_server, timeout=60) as server:
