@@ -221,10 +221,13 @@ OPTIONS = (
 _FLAGS = {"accept_drift", "accept_shrunk"}
 """Settings that are true where their option stands."""
 _COMMANDS = re.compile(r"(`[^`]*`)")
-_VALUE = r"'[^']*'|\"[^\"]*\"|"
-_OPTION = re.compile(rf"--({'|'.join(OPTIONS)})\b(?!-)(?: ({_VALUE}\d(?:[^\s;,:)]*\w)?|[A-Z]{{2,}}\b))?")
-_SET = re.compile(rf"--set ([a-z_]+(?:\.[\w.-]*\w)?)(?:=({_VALUE}[^\s;,)]*[\w…]))?")
+_QUOTED = r"'[^']*'|\"[^\"]*\""
+_OPTION = re.compile(rf"--({'|'.join(OPTIONS)})\b(?!-)(?: ({_QUOTED}|\d(?:[^\s;,:)]*\w)?|[A-Z]{{2,}}\b))?")
+_SET = re.compile(rf"--set ([a-z_]+(?:\.[\w.-]*\w)?)(?:=({_QUOTED}|[^\s;,)]*[\w…]))?")
 _PROVIDER = re.compile(r"--provider (\w+)=(\w+)")
+_WORDS = {"yes": ("true", "True"), "no": ("false", "False"), "none": ("null", "None")}
+"""Value on the command line -> in JSON, and in Python."""
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 _on_the_command_line = False
 
 
@@ -270,6 +273,8 @@ def _setting(name: str, value: str | None, of_form: bool) -> str:
         return (f'"{key}" of field "{section}"' if key else f'field "{section}"') if of_form else name
     if key:
         value = f'{{"{key}": {_as_value(value, of_form)}}}'
+    elif value in _WORDS:
+        value = _as_value(value, of_form)
     return f'field "{section}" {value}' if of_form else f"{section}={value}"
 
 
@@ -278,7 +283,3 @@ def _as_value(written: str, of_form: bool) -> str:
     if words := _WORDS.get(written):
         return words[0 if of_form else 1]
     return written if _NUMBER.fullmatch(written) else json.dumps(written.strip("'\""), ensure_ascii=False)
-
-
-_WORDS = {"yes": ("true", "True"), "no": ("false", "False"), "none": ("null", "None")}
-_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")

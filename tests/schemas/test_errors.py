@@ -111,6 +111,27 @@ def test_a_key_of_a_section_is_pasted_into_the_field_of_its_section(section, key
     assert pasted(spoken(f"give --set {section}.{key}={typed}, or wait")) == {section: {key: value}}
 
 
+SWITCHES = [
+    name
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.default, bool) and not name.startswith("accept_")
+]
+"""Settings that are on or off; those that accept something have an option of their own."""
+
+
+@pytest.mark.usefixtures("of_worker")
+@pytest.mark.parametrize(("typed", "value"), [("yes", True), ("no", False), ("none", None)])
+@pytest.mark.parametrize("key", SWITCHES)
+def test_a_setting_that_is_switched_is_pasted_as_a_value_of_json(key, typed, value):
+    assert pasted(spoken(f"left out (--set {key}={typed} takes them)")) == {key: value}
+
+
+@pytest.mark.parametrize(("typed", "said"), [("yes", "True"), ("no", "False"), ("none", "None")])
+def test_a_setting_that_is_switched_is_an_argument_of_python(monkeypatch, typed, said):
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID", raising=False)
+    assert spoken(f"left out (--set test_sets={typed} takes them)") == f"left out (test_sets={said} takes them)"
+
+
 @pytest.mark.usefixtures("of_worker")
 @pytest.mark.parametrize("provider", ["openai", "openai-gpt-5-mini", "google-gemini-2.5-flash", "anthropic-claude-4.5"])
 def test_a_limit_of_a_provider_is_pasted_into_the_field_of_all_limits(provider):
