@@ -4,6 +4,7 @@ import json
 import re
 import threading
 
+from schemas.tags import Categories
 from tests.http_server import Serving
 
 ENDED = {
@@ -13,21 +14,7 @@ ENDED = {
     "cancelled": ("cancelled", "BATCH_STATE_CANCELLED"),
 }
 
-NO_CATEGORIES = json.dumps(
-    dict.fromkeys(
-        (
-            "captioning",
-            "creative_writing",
-            "diagram",
-            "entity_recognition",
-            "homework",
-            "humor",
-            "ocr",
-            "instruction_following",
-        ),
-        False,
-    )
-)
+NO_CATEGORIES = json.dumps(dict.fromkeys(Categories.model_fields, False))
 """What a tagger answers about a prompt of no category."""
 
 

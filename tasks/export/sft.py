@@ -188,10 +188,13 @@ def _fit(release: Path, selection: SftSelection) -> pl.DataFrame:
     if not selection.all_answers:
         refused = pl.col("categories").struct.field("refusal").fill_null(False)
         is_taken &= ~refused & ~_talk("model", "conversation").is_in(_voted_bad(release).implode())
+    # a conversation takes the bytes of all its messages, as a shard counts them
     text_bytes = pl.col("conversation").list.eval(_WORDS.str.len_bytes()).list.sum()
-    row_bytes, first = (PLAIN_ROW_BYTES + text_bytes).alias("bytes"), 0
+    row_bytes = (PLAIN_ROW_BYTES + text_bytes).alias("bytes")
+    first = 0
     for shard in shard_files(release, "chat"):
         for group in read_parquet_groups(shard, [*_COLUMNS, "language", "conversation", "categories"]):
+            # a row is one conversation of the row group; its number counts on over all groups and shards
             fit_rows = group.with_row_index("row", first).filter(is_taken)
             fit_groups.append(compact(fit_rows.select(*_COLUMNS, "language", "row", row_bytes)))
             first += group.height
@@ -227,6 +230,7 @@ def _talk(model: str, messages: str) -> pl.Expr:
 def _voted_bad(release: Path) -> pl.Series:
     """Both sides of every battle whose vote says that both answers are bad, as `_talk`."""
     columns = ["winner", "model_a", "model_b", "conversation_a", "conversation_b"]
+    # a row is one side of a battle that was voted bad on both
     bad = [
         group.filter(winner=PUBLISHED_WINNERS[Winner.BOTH_BAD]).select(
             _talk(f"model_{side}", f"conversation_{side}").alias("talk")
@@ -249,6 +253,7 @@ def select(release: Path, selection: SftSelection) -> pl.DataFrame:
         blake2b(f"{selection.seed} {conversation_id}".encode(), digest_size=16).digest()
         for conversation_id in rows["conversation_id"]
     ]
+    # a row is one conversation of the chosen models, in the drawn order
     of_draw = rows.drop("conversation_id").with_columns(drawn=pl.Series(drawn, dtype=pl.Binary))
     shuffled_rows = of_draw.sort("drawn", maintain_order=True)
     chosen_places: list[int] = []
@@ -340,6 +345,7 @@ def groups_with_images(release: Path, config: str, columns: Sequence[str], with_
 def _rows(release: Path, chosen: pl.DataFrame, columns: Sequence[str], with_bytes: bool) -> Iterator[pl.DataFrame]:
     """Columns, `images` and `place` of chosen conversations, a row group of the release at a time."""
     first = 0
+    # a row is one conversation; chosen ones are found in their group by their numbers, and take their places along
     for group in groups_with_images(release, "chat", columns, with_bytes):
         in_group = chosen.filter(pl.col("row").is_between(first, first + group.height, closed="left"))
         yield group[in_group["row"] - first].with_columns(in_group["place"])
@@ -349,10 +355,11 @@ def _rows(release: Path, chosen: pl.DataFrame, columns: Sequence[str], with_byte
 def _slices(release: Path, chosen: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Chosen conversations in order, with the paths of their images; each slice takes about `ORDERED_BYTES`."""
     columns = ["conversation_id", "model", "language", "topic", "conversation"]
-    # A row is a chosen conversation with its slice: what all before it take says which one it is.
+    # a row is a chosen conversation with its slice: the bytes of all conversations up to it, in units of a slice
     sliced = chosen.with_columns(slice=pl.col("bytes").cast(pl.UInt64).cum_sum() // ORDERED_BYTES)
     for chosen_of_slice in sliced.partition_by("slice", maintain_order=True):
         groups = _rows(release, chosen_of_slice, columns, with_bytes=False)
+        # copies of the few rows that are chosen, so that the groups they were read in can go
         yield pl.concat(map(compact, groups)).sort("place")
 
 

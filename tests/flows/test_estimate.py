@@ -80,19 +80,7 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     signal = signal_of("categories", Providers({"categories": "openai"}))
     ids = store.read("conversations")["document_id"].unique()
     key = {"version": signal.version, "provider": "openai", "measured_at": NOON}
-    labels = dict.fromkeys(
-        (
-            "captioning",
-            "creative_writing",
-            "diagram",
-            "entity_recognition",
-            "homework",
-            "humor",
-            "ocr",
-            "instruction_following",
-        ),
-        False,
-    )
+    labels = dict.fromkeys(Categories.model_fields, False)
     from tests.builders import append_rows
 
     append_rows(store, {"categories": [{"content_id": each, **key, **labels} for each in ids[:2]]})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from schemas.settings import Settings
+from schemas.tags import Categories
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.budget import ledger, start_ledger
@@ -17,21 +18,7 @@ import grpc
 from tasks.providers.production import labels
 from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 
-NO = json.dumps(
-    dict.fromkeys(
-        (
-            "captioning",
-            "creative_writing",
-            "diagram",
-            "entity_recognition",
-            "homework",
-            "humor",
-            "ocr",
-            "instruction_following",
-        ),
-        False,
-    )
-)
+NO = json.dumps(dict.fromkeys(Categories.model_fields, False))
 USED = {
     "OPENAI_API_KEY": {"usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}},
     "GEMINI_API_KEY": {
