@@ -90,6 +90,6 @@ def test_the_process_of_a_join_that_failed_ends(tmp_path):
 
 def test_what_is_spilled_has_a_bound_that_one_line_names(folder):
     in_force(Settings(store="s", memory_gb=0.012, spill_gb=0.001))
-    line = r"^spill_gb=0.001 is too little [^\n]+\(TMPDIR\); give spill_gb=none [^\n]+$"
+    line = r"^spill_gb=0.001 is too little [^\n]+\(TMPDIR\); give spill_gb=None [^\n]+$"
     with pytest.raises(StoreUnwell, match=line):
         ordered(folder)
