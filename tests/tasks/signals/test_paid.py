@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tasks.providers.capabilities import WAITING, Failed
 from tasks.signals.paid import Asked, measure_paid
@@ -32,12 +33,12 @@ class Model:
         self.notes.append(f"awaited {self.name}")
 
 
-def test_questions_of_all_signals_are_sent_before_the_first_answer_is_awaited(tmp_path):
+def test_questions_of_all_signals_are_sent_before_the_first_answer_is_awaited(tmp_path: Path) -> None:
     notes: list[str] = []
-    work = []
+    work = list[Asked[str]]()
     for name in NAMES:
         model = Model(name, notes)
-        signal = Signal(name, "1", "service", lambda items: [Failed(WAITING)] * len(items), model)
+        signal = Signal[str](name, "1", "service", lambda items: [Failed(WAITING)] * len(items), model)
         work.append(Asked(signal, model, ["d1", "d2"], list))
     measure_paid(Store(str(tmp_path)), work, 1.0, datetime.now(UTC))
     first_awaited = notes.index("awaited categories")
