@@ -26,8 +26,7 @@ PERMUTATIONS, SEED = 128, 1
 CANDIDATE_RECALL_MIN = 0.999
 """Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
-"""How far below the limit the estimated Jaccard index of a candidate may be: at least 4.5 standard deviations, which are
-largest at 0.5."""
+"""How far below the limit the estimated Jaccard index of a candidate may be: at least 4.5 standard deviations."""
 SETS_KEPT = 1_000
 """Number of n-gram sets that are cached."""
 SIGNED_AT_ONCE = 2_048
