@@ -114,7 +114,7 @@ def stability(n: int) -> dict[str, Any]:
     old, fresh = vectors[:n], vectors[n:]
     model = cluster(old, TopicSettings(), seed=0)
     started = time.process_time()
-    assigned, _ = assign(old, model, reach_of(old, 1), fresh, 1)
+    assigned, _ = assign(old, model, reach_of(old, 1), fresh)
     seconds = time.process_time() - started
     anew = ours(vectors, "umap")
     return {

@@ -57,7 +57,7 @@ PATCHED = {
     "model._pipeline": _WIRE,
     "tasks.dedup.hamming.cheapest_bands": _SIZE,
     "tasks.bench.contamination.prompt_index.INDEXED_BYTES": _SIZE,
-    "tasks.dedup.near_images.*": _SIZE,
+    "tasks.dedup.near_images.PRODUCT_SIDE": _SIZE,
     "tasks.dedup.near_prompts.GROUP_MAX": _SIZE,
     "flows.running.costs.TRIED": _SIZE,
     "{module}.DECIDED_MIN": _SIZE,

@@ -21,7 +21,7 @@ from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.dedup.colours import chromas_from_hex, colour_distances
-from tasks.runtime.arrays import RowNumbers, Vectors
+from tasks.runtime.arrays import RowNumbers, Vectors, cosines_of_pairs
 from tasks.runtime.parallel import map_shards, one_blas_thread, product_device, shard_runner
 from tasks.storage.queries.signals import (
     Block,
@@ -42,7 +42,6 @@ Close = tuple[RowNumbers, RowNumbers, Vectors]
 CPU = "cpu"
 PRODUCT_SIDE = 2048
 """Rows and columns of one product; on a card four times as many."""
-SURE_AT_ONCE = 4096
 PRODUCT_ERROR = 4e-3
 """More than the error of any product of unit vectors: a card may keep 10 bits of each factor (TF32)."""
 
@@ -328,9 +327,6 @@ def _on_device(matrix: Vectors, device: str) -> Any:
 
 def _sure(a: Vectors, b: Vectors, i: RowNumbers, j: RowNumbers, cosine_min: float) -> Close:
     """Candidate pairs whose cosine, each computed by itself, is at least `cosine_min`."""
-    cosines = np.empty(len(i), np.float32)
-    for start in range(0, len(i), SURE_AT_ONCE):
-        part = slice(start, start + SURE_AT_ONCE)
-        cosines[part] = np.einsum("nd,nd->n", a[i[part]], b[j[part]], optimize=False)
+    cosines = cosines_of_pairs(a, b, i, j)
     sure = cosines >= np.float32(cosine_min)
     return i[sure], j[sure], cosines[sure]

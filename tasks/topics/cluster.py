@@ -10,7 +10,7 @@ from schemas.settings import TopicSettings
 from tasks.runtime.arrays import RowNumbers, Vectors
 from tasks.storage.queries.documents import DOCUMENTS_AT_ONCE
 from tasks.storage.queries.signals import Block, unload, vectors_of
-from tasks.topics.engines import Clustering, ClusterLabels, engine, nearest
+from tasks.topics.engines import Clustering, ClusterLabels, engine, nearest, nearest_to_each
 
 TOPICS_NEED = 3
 """Clustering needs at least this many times `members_min` distinct documents; fewer become one topic."""
@@ -85,7 +85,7 @@ def _principal_components(vectors: Vectors) -> Vectors:
 
 
 def assign(
-    fitted: Vectors, model: Clustering, reach: float | Vectors, fresh: Vectors, workers: int
+    fitted: Vectors, model: Clustering, reach: float | Vectors, fresh: Vectors
 ) -> tuple[Clustering, npt.NDArray[np.bool_]]:
     """Assign each row of `fresh` float32 (m, dimension) to a topic of `model`, independently of the other rows.
 
@@ -96,7 +96,7 @@ def assign(
 
     Only the first 20,000 rows of `fitted` vote. Rows are ordered by content id, a hash, so this is a random sample.
     """
-    rows, distances = nearest(fitted[:REFERENCE_MAX], fresh, VOTERS, workers)
+    rows, distances = nearest_to_each(fitted[:REFERENCE_MAX], fresh, VOTERS)
     labels, shares, positions = _vote(model, rows, distances)
     far = distances.mean(axis=1) > reach
     labels = np.where(far, np.int32(-1), labels)
@@ -107,7 +107,7 @@ def assign_shard(
     root: str, fitted: Block | Vectors, model: Clustering, shard: tuple[Vectors, Vectors]
 ) -> tuple[Clustering, npt.NDArray[np.bool_]]:
     """`assign` for documents given by their reach (m,) and vectors (m, dimension); a worker reads `fitted` itself."""
-    return assign(vectors_of(root, LENT, fitted), model, *shard, workers=1)
+    return assign(vectors_of(root, LENT, fitted), model, *shard)
 
 
 def _vote(model: Clustering, rows: RowNumbers, distances: Vectors) -> tuple[ClusterLabels, Vectors, Vectors]:

@@ -5,6 +5,7 @@ umap-learn, hdbscan and evoc are imported when a model is fitted, so a night wit
 
 import importlib
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Protocol, cast
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from schemas.errors import MissingProvider, install_command
 from schemas.settings import TopicSettings
-from tasks.runtime.arrays import RowNumbers, Vectors
+from tasks.runtime.arrays import RowNumbers, Vectors, cosines_of_pairs
 from tasks.runtime.parallel import map_ordered, one_blas_thread
 
 ClusterLabels = npt.NDArray[np.int32]
@@ -32,6 +33,8 @@ EPOCHS, MAP_EPOCHS = 200, 50
 """UMAP epochs of the layout that is clustered (umap-learn's default beyond 10,000 documents) and of the map."""
 COSINES_A_THREAD = 1 << 24
 """Cosines that a thread holds in memory at a time (64 MB, and twice that to sort them)."""
+_PRODUCT_ERROR = np.float32(1e-5)
+"""More than a product of blocks differs from the inner product of two unit vectors computed by itself."""
 ROUNDING = np.float32(1e-6)
 """Smaller distances are rounding errors of equal float32 vectors; umap-learn needs exactly 0 there."""
 
@@ -76,7 +79,8 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
     """The `count` rows of `vectors` nearest to each query (all rows if there are fewer), by exact search.
 
     Both are unit vectors, float32 (n, dimension) and (m, dimension). Pairs are compared in blocks, each on one BLAS
-    thread, so the result does not depend on the number of workers.
+    thread, so the result does not depend on the number of workers. The last bits of a distance depend on the place of
+    its query among the others: `nearest_to_each` is for what must not.
     """
     count = min(count, len(vectors))
     if not len(queries) or not count:
@@ -95,6 +99,44 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
         blocks = list(map_ordered(of_block, range(0, len(queries), size), workers))
     rows, distances = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return rows, np.where(distances < ROUNDING, np.float32(0), distances)
+
+
+def nearest_to_each(vectors: Vectors, queries: Vectors, count: int) -> Neighbours:
+    """`nearest`, with the same bits for a query whatever the others are.
+
+    Products of blocks find candidates, whose distances are then computed one by one.
+    """
+    count = min(count, len(vectors))
+    rows, distances = np.empty((len(queries), count), np.int64), np.empty((len(queries), count), np.float32)
+    useful_rows = _first_of_equals(vectors, count)
+    useful = vectors[useful_rows]
+    size = block_rows(useful) if count else 1
+    with one_blas_thread():
+        for top in range(0, len(queries) if count else 0, size):
+            block = queries[top : top + size]
+            apart = np.float32(1) - block @ useful.T
+            farthest = np.partition(apart, count - 1, axis=1)[:, [count - 1]]
+            # a pair is a query of the block and a useful row that may be among its nearest
+            pair_queries, pair_rows = np.nonzero(apart <= farthest + _PRODUCT_ERROR)
+            pair_distances = np.float32(1) - cosines_of_pairs(block, useful, pair_queries, pair_rows)
+            order = np.lexsort((pair_rows, pair_distances, pair_queries))
+            first_pairs = np.searchsorted(pair_queries[order], np.arange(len(block)))
+            chosen = order[first_pairs[:, None] + np.arange(count)]
+            rows[top : top + size] = useful_rows[pair_rows[chosen]]
+            distances[top : top + size] = pair_distances[chosen]
+    return rows, np.where(distances < ROUNDING, np.float32(0), distances)
+
+
+def _first_of_equals(vectors: Vectors, count: int) -> RowNumbers:
+    """The rows without those that equal `count` earlier ones, which are always nearer: they come first in a tie."""
+    seen = Counter[bytes]()
+    useful_rows = list[int]()
+    for row, vector in enumerate(vectors):
+        content = vector.tobytes()
+        seen[content] += 1
+        if seen[content] <= count:
+            useful_rows.append(row)
+    return np.array(useful_rows, np.int64)
 
 
 def block_rows(vectors: Vectors) -> int:

@@ -40,7 +40,7 @@ from tasks.topics.cluster import (
     reach_of,
     too_few,
 )
-from tasks.topics.engines import Clustering, block_rows, engine
+from tasks.topics.engines import Clustering, engine
 
 TABLE, FITS_TABLE = "topic_model", "topic_fits"
 DRIFT_STEPS = 4
@@ -345,10 +345,7 @@ def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Setting
         return Topics(model, fit, far)
     reach = np.where(documents.fittable[others], np.float32(table["reach"][0]), np.float32(np.inf))
     fitted, assigned = vectors[rows[:REFERENCE_MAX]], [model]
-    at_once = -(-DOCUMENTS_AT_ONCE // block_rows(fitted)) * block_rows(
-        fitted
-    )  # the same blocks as all at once: the same sums
-    shards = [slice(start, start + at_once) for start in range(0, len(others), at_once)]
+    shards = [slice(start, start + DOCUMENTS_AT_ONCE) for start in range(0, len(others), DOCUMENTS_AT_ONCE)]
     lend = shard_runner(settings) is not None
     work = partial(assign_shard, store.root, lent(store, LENT, fitted) if lend else fitted, model)
     assignments = map_shards(work, ((reach[shard], vectors[others[shard]]) for shard in shards), settings)

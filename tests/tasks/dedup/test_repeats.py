@@ -14,6 +14,7 @@ from schemas.policy import DuplicateRule
 from tasks.dedup import near_images
 from tasks.dedup.near_images import close_rows, cosine_pairs
 from tasks.dedup.repeats import asked_ids, duplicates_of
+from tasks.runtime.arrays import PAIRS_AT_ONCE, cosines_of_pairs
 from tasks.storage.content_id import id_of, number_of, text_id
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides, store_with
@@ -259,8 +260,14 @@ def _vectors(count: int, seed: int, dimension: int = 24) -> np.ndarray:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    for name, value in {"PRODUCT_SIDE": 7, "SURE_AT_ONCE": 5}.items():
-        monkeypatch.setattr(near_images, name, value)
+    monkeypatch.setattr(near_images, "PRODUCT_SIDE", 7)
+
+
+def test_more_pairs_than_are_in_memory_at_a_time_have_the_cosines_that_each_has_alone():
+    vectors, count = _vectors(40, 0), PAIRS_AT_ONCE + 7
+    one, other = np.arange(count) % 40, np.arange(count) // 40 % 40
+    alone = [cosines_of_pairs(vectors, vectors, one[[n]], other[[n]])[0] for n in range(count)]
+    assert cosines_of_pairs(vectors, vectors, one, other).tolist() == alone
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 60), cosine_min=st.sampled_from([0.0, 0.5, 0.9, 0.99]))

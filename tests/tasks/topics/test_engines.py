@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, completeness_score
 from schemas.errors import MissingProvider
 from schemas.settings import TopicSettings
 from tasks.topics.cluster import cluster
-from tasks.topics.engines import engine, nearest
+from tasks.topics.engines import engine, nearest, nearest_to_each
 
 SETTINGS = TopicSettings(members_min=10)
 ROOT = Path(__file__).parents[3]
@@ -90,6 +90,20 @@ def test_neighbours_are_those_of_all_pairs_in_order_with_their_distances(planted
     assert distances == pytest.approx(1 - np.einsum("nd,nkd->nk", vectors[:95], vectors[rows]), abs=1e-5)
     assert rows[:, 0].tolist() == list(range(95))
     assert (distances[:, 0] == 0).all()
+
+
+def test_neighbours_of_each_are_those_of_all_pairs_with_the_first_of_equal_rows_in_front(planted):
+    vectors = np.concatenate([planted[0][:80], np.repeat(planted[0][:1], 40, axis=0)])
+    rows, distances = nearest_to_each(vectors, vectors[:95], 14)
+    _, slow_distances = nearest(vectors, vectors[:95], 14)
+    assert distances == pytest.approx(slow_distances, abs=1e-5)
+    assert rows[0].tolist() == [0, *range(80, 93)]
+    assert (rows[1:80, 0] == np.arange(1, 80)).all()
+
+
+@pytest.mark.parametrize("queries", [5, 0])
+def test_neighbours_of_each_are_as_many_as_there_are(planted, queries):
+    assert nearest_to_each(planted[0][:5], planted[0][:queries], 15)[0].shape == (queries, 5)
 
 
 def test_neighbours_are_as_many_as_there_are_and_a_missing_engine_says_how_to_get_it(planted):

@@ -221,7 +221,26 @@ def test_only_the_first_fitted_documents_vote():
     count = len(vectors)
     labels = np.where(np.arange(count) < REFERENCE_MAX, 0, 1).astype(np.int32)
     model = Clustering(labels, np.ones(count, np.float32), np.zeros((count, 2), np.float32))
-    assert set(assign(vectors, model, np.inf, asking, 1)[0].labels.tolist()) == {0}
+    assert set(assign(vectors, model, np.inf, asking)[0].labels.tolist()) == {0}
+
+
+def _unit(generator: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    vectors = generator.normal(size=(count, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("seed", "dimension"), [(0, 96), (1, 384), (2, 512)])
+def test_a_document_is_assigned_with_the_same_bits_whatever_others_are_beside_it(seed, dimension):
+    """A night that was killed in the middle has other documents beside it than a calm one."""
+    generator = np.random.default_rng(seed)
+    fitted, asking = _unit(generator, 301, dimension), _unit(generator, 700, dimension)
+    labels, places = generator.integers(-1, 9, 301).astype(np.int32), generator.normal(size=(301, 2))
+    model = Clustering(labels, np.ones(301, np.float32), places.astype(np.float32))
+    together = assign(fitted, model, np.inf, asking)[0]
+    for first in (1, 3, 7, 699):
+        alone = assign(fitted, model, np.inf, asking[first:])[0]
+        assert np.array_equal(together.positions[first:], alone.positions)
+        assert np.array_equal(together.probabilities[first:], alone.probabilities)
 
 
 def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
@@ -229,7 +248,7 @@ def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
     fitted = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     places = np.array([[100, 100], [10, 0], [20, 0]], np.float32)
     model = Clustering(np.array([1, 0, 0], np.int32), np.ones(3, np.float32), places)
-    found = assign(fitted, model, np.inf, fitted[:1], 1)[0]
+    found = assign(fitted, model, np.inf, fitted[:1])[0]
     near, far = np.cos(angles[1:])
     assert found.labels.tolist() == [0]  # two to one, though the one is nearest
     assert found.probabilities[0] == pytest.approx((near + far) / (1 + near + far))
