@@ -105,51 +105,60 @@ def write_missing_aspects(store: Store, state: BenchState, author: Author, work:
 
 
 def write_missing_descriptions(store: Store, state: BenchState, author: Author, work: Work) -> None:
-    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
+    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for.
+
+    After a failed call no more of its aspect and level are asked for: they depend on the one that is missing.
+    """
+    failed_cells = set[tuple[int, str]]()
     for first in range(0, state.bench.per_aspect, DESCRIPTIONS_A_ROUND):
         last = min(first + DESCRIPTIONS_A_ROUND, state.bench.per_aspect)
         written = {
             item_progress.description.description_id: item_progress.description
             for item_progress in read_bench(store, state.bench.bench).progress
         }
-        cells = list(product(sorted(state.aspects), state.bench.levels))
+        cells = [cell for cell in product(sorted(state.aspects), state.bench.levels) if cell not in failed_cells]
         write = partial(_write_cell, state, author, written, range(first, last))
         with (
             append_incrementally(store, "generated_descriptions") as append_descriptions,
             append_incrementally(store, "generated_outcomes") as append_outcomes,
         ):
-            for results in ask_each("descriptions", write, cells, author.calls_at_once):
+            for cell, results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
                     if isinstance(result, Failed) and result.reason in _REJECTED:
                         about = {"description_id": description_id, "bench": state.bench.bench, "reason": result.reason}
                         outcome = GeneratedOutcome(**about, outcome=Outcome.DROPPED, images=0, score=None)
                         append_outcomes([outcome.model_dump()])
+                        work.calls["author"] += 1  # calls that were made, and none that failed
                         work.counts[result.reason] += 1
                     elif work.took("author", result) and not isinstance(result, Failed):
                         append_descriptions([result.model_dump()])
                         work.counts["descriptions"] += 1
+                    else:
+                        failed_cells.add(cell)
 
 
 def _write_cell(
     state: BenchState, author: Author, written: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
-) -> list[tuple[str, GeneratedDescription | Failed]]:
-    """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
+) -> tuple[tuple[int, str], list[tuple[str, GeneratedDescription | Failed]]]:
+    """The aspect and level, and its missing descriptions; after a failed call no more are asked for."""
     aspect, level = cell
     writer = CellDescriptions(state.bench, state.capability, state.aspects[aspect], level, levels()[level])
     new_descriptions: list[tuple[str, GeneratedDescription | Failed]] = []
-    # the writer is told of every earlier description, also of another round, so that it repeats none
-    for number in range(numbers.stop):
-        description_id = description_id_of(state.bench.bench, aspect, level, number)
-        if description_id in written:
-            writer.known(written[description_id])
-        elif number in numbers and description_id not in state.outcomes:
-            result = writer.write(author, number)
-            new_descriptions.append((description_id, result))
-            if isinstance(result, GeneratedDescription):
-                writer.known(result)
-            elif result.reason not in _REJECTED:
-                break
-    return new_descriptions
+    ids = [description_id_of(state.bench.bench, aspect, level, number) for number in range(state.bench.per_aspect)]
+    # the writer is told of every description that there is, also of those behind a gap, so that it repeats none
+    for description_id in filter(written.__contains__, ids):
+        writer.known(written[description_id])
+    for number in numbers:
+        description_id = ids[number]
+        if description_id in written or description_id in state.outcomes:
+            continue
+        result = writer.write(author, number)
+        new_descriptions.append((description_id, result))
+        if isinstance(result, GeneratedDescription):
+            writer.known(result)
+        elif result.reason not in _REJECTED:
+            break
+    return cell, new_descriptions
 
 
 def draw_missing(store: Store, state: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
@@ -183,18 +192,19 @@ def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, in
 
 def check_missing(store: Store, state: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
     """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
-    unchecked = {
-        item_progress.images[-1].image_id or "": item_progress
-        for item_progress in state.progress
-        if item_progress.next_step(rule)[0] is NextStep.CHECK
-    }
+    by_image = dict[str, list[ItemProgress]]()  # equal pictures of two descriptions are one stored image
+    for item_progress in state.progress:
+        if item_progress.next_step(rule)[0] is NextStep.CHECK:
+            by_image.setdefault(item_progress.images[-1].image_id or "", []).append(item_progress)
     images = StoredImages(store, "images")
+    unchecked = [item_progress for image_id in images.ordered(by_image) for item_progress in by_image[image_id]]
 
-    def check(image_id: str) -> Alignment | Failed:
-        progress_of_item, stored = unchecked[image_id], images[image_id]
-        return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
+    def check(item_progress: ItemProgress) -> Alignment | Failed:
+        image = item_progress.images[-1]
+        stored = images[image.image_id or ""]
+        return align(viewer, item_progress.description, image, (stored.format, stored.bytes))
 
-    checked = ask_each("checked images", check, images.ordered(unchecked), viewer.calls_at_once)
+    checked = ask_each("checked images", check, unchecked, viewer.calls_at_once)
     store_results(store, "alignments", checked, "viewer", work)
     now = read_bench(store, state.bench.bench).progress
     # one pair an item that the policy drops now, with the reason that its outcome gets
