@@ -365,7 +365,7 @@ def _preferred(reply: ReplyFormat, text: str) -> tuple[bool, Label | None]:
 
 
 def _visit_prompt(system: str, pair: AnswerPair, *, reply: ReplyFormat | None) -> JudgePrompt:
-    """Verdicts in the material are spaced out, so that none counts when the judge quotes it; the answers' are counted."""
+    """Verdicts in the material are spaced out, so that none counts when it is quoted; those of answers are counted."""
     spaced = reply.broken_up if reply else partial(_VISIT_MARK.subn, lambda mark: " ".join(mark[0]))
     (first, marks), (second, more_marks) = spaced(pair.first), spaced(pair.second)
     prompt, reference, *captions = (spaced(text)[0] for text in (pair.prompt, pair.reference, *pair.captions))

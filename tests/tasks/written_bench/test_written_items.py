@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from itertools import permutations
 
 import PIL.Image
 import polars as pl
@@ -70,6 +71,13 @@ def test_only_kept_items_with_current_captions_and_references_are_given(tmp_path
     assert (pair.captions, pair.reference, pair.instruction) == (["before", "after"], "it moved", "What changed?")
     assert pair.image_ids == ("0" * 32, "1" * 32) and pair.document_id == PAIR.document_id
     assert (alone.captions, alone.reference) == (["another draft"], None)
+
+
+def test_of_two_texts_of_one_time_the_same_counts_in_whatever_order_they_are_stored(tmp_path):
+    texts = [caption(ALONE, text, later=1, **MODEL) for text in ("a draft", "another draft", "one more")]
+    for number, order in enumerate(permutations(texts)):
+        items = items_for_judging(_store(tmp_path / str(number), captions=list(order)), "b")
+        assert [item.captions for item in items] == [["one more"], []]
 
 
 def test_an_item_without_a_caption_for_every_image_has_none(tmp_path):
