@@ -48,7 +48,12 @@ from tasks.storage.tables import Store, frame_of
 _SHOWN = (1024, 1024)
 """Size in pixels of the images that are expected."""
 PROMPT_TOKENS, ANSWER_TOKENS = 300, 120
-"""Expected lengths of a prompt file and of an answer; descriptions are counted with all the words of their level."""
+"""Expected lengths of a prompt file and of an answer, without the description in it.
+
+Descriptions are counted with all the words of their level.
+"""
+_TOKENS_A_WORD = 4 / 3
+"""Vendors' rule of thumb for English."""
 TOLD = (
     "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
     "looks at the image.\n\n"
@@ -304,19 +309,19 @@ def estimate_making(
     chosen_levels = [levels[name] for name in settings.levels]
     of_a_level = settings.general * settings.fine * settings.per_aspect
     descriptions, checks = of_a_level * len(chosen_levels), of_a_level * sum(level.checks for level in chosen_levels)
-    words = of_a_level * sum(level.words_max for level in chosen_levels)
+    described = round(of_a_level * sum(level.words_max for level in chosen_levels) * _TOKENS_A_WORD)
     prompt_tokens = count(capability.model_dump_json()) + PROMPT_TOKENS
     # One call for all aspects. A description, its check questions, the question and its solution are a call each, of
-    # which the last three hold the words of the description.
+    # which the first is answered with the description and the last three hold it. None is told of other descriptions.
     author_calls = 1 + 4 * descriptions
-    author_tokens = author_calls * prompt_tokens + 3 * words
+    author = _answers(author_calls, author_calls * prompt_tokens + 3 * described, described=described)
     # Each attempt at a description, and at a question, is two of these calls.
     author_calls_most = ASPECT_ROUNDS + 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
     drawings_of_each = 1 + rule.redraws_max
-    pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD))
+    pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD) + described)
     # capability -> (items, expected use, how many times as much it can be)
     expected = {
-        "author": (descriptions, _answers(author_calls, author_tokens), author_calls_most / author_calls),
+        "author": (descriptions, author, author_calls_most / author_calls),
         "pictures": (descriptions, pictures, drawings_of_each),
         "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), drawings_of_each),
     }
@@ -327,5 +332,6 @@ def estimate_making(
     ]
 
 
-def _answers(calls: int, input_tokens: int, images: Sequence[Size] = ()) -> ExpectedUse:
-    return ExpectedUse(calls, 0, input_tokens, images, calls * ANSWER_TOKENS, calls * ANSWER_TOKENS_MAX)
+def _answers(calls: int, input_tokens: int, images: Sequence[Size] = (), described: int = 0) -> ExpectedUse:
+    output_tokens = calls * ANSWER_TOKENS + described
+    return ExpectedUse(calls, 0, input_tokens, images, output_tokens, calls * ANSWER_TOKENS_MAX)
