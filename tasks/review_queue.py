@@ -71,7 +71,7 @@ class ReviewQueue(Protocol):
         """The items, in the order in which they are asked about; also those that were reviewed.
 
         With `among`, those of the items with these names on a sheet that a verdict can be stored on, whether or not
-        they were drawn or still wait.
+        they were drawn or still wait; others may be with them: the sheet looks its own up by name.
         """
         ...
 

@@ -21,6 +21,7 @@ from tasks.storage.tables import Store
 
 AUDIT_ANSWER_TOKENS = 20
 """Expected length of an answer: a letter, and a few words around it."""
+# Texts of the modes are no part of a model's version, under which answers are stored: another wording is another mode.
 NO_IMAGE = "There is no image. Choose the option that is most likely right.\n\n"
 DESCRIPTION_PROMPT = "This is what an image shows:\n\n{}\n\n"
 
@@ -131,12 +132,14 @@ def audit_rows(
 ) -> list[AuditRow]:  # fmt: skip
     """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that every blind model gets right.
 
+    Leaked items are counted of those that were asked blind, and not at all where none was.
     `author`: version of the model that wrote the items.
 
     Raises BadInput when a model has answers of several versions and `versions` does not name one of them. Moved keys
     are compared with ordinary answers of the same version alone.
     """
     right, counted = _right(answers, {item.item_id for item in items}, versions)
+    blind = {item_id for (_, mode), marks in right.items() if mode is AuditMode.BLIND for item_id in marks}
     usual = {model: marks for model, marks in marked.items() if marks.version == counted.get(model)}
     rows = []
     for level in ("", *dict.fromkeys(item.level for item in items)):
@@ -146,9 +149,9 @@ def audit_rows(
         for (model, mode), right_by_item in sorted(of_mode.items()):
             rows += _of_model(model, mode, level or "all", right_by_item, usual.get(model))
         rows += _spread(level or "all", of_mode)
-        rows.append(
-            _figure("leaked_items", "", level or "all", len(ids & set(leaked)), len(ids), "every model gets them blind")
-        )
+        if asked := ids & blind:
+            note = "every model gets them blind"
+            rows.append(_figure("leaked_items", "", level or "all", len(asked & {*leaked}), len(asked), note))
     authors = {model for model, version in counted.items() if wrote(version, author)}
     return [row.model_copy(update={"flags": ["wrote_items"]}) if row.model in authors else row for row in rows]
 

@@ -48,7 +48,12 @@ from tasks.storage.tables import Store, frame_of
 _SHOWN = (1024, 1024)
 """Size in pixels of the images that are expected."""
 PROMPT_TOKENS, ANSWER_TOKENS = 300, 120
-"""Expected lengths of a prompt file and of an answer; descriptions are counted with all the words of their level."""
+"""Expected lengths of a prompt file and of an answer, without the description in it.
+
+Descriptions are counted with all the words of their level.
+"""
+_TOKENS_A_WORD = 4 / 3
+"""Vendors' rule of thumb for English."""
 TOLD = (
     "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
     "looks at the image.\n\n"
@@ -105,51 +110,60 @@ def write_missing_aspects(store: Store, state: BenchState, author: Author, work:
 
 
 def write_missing_descriptions(store: Store, state: BenchState, author: Author, work: Work) -> None:
-    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
+    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for.
+
+    After a failed call no more of its aspect and level are asked for: they depend on the one that is missing.
+    """
+    failed_cells = set[tuple[int, str]]()
     for first in range(0, state.bench.per_aspect, DESCRIPTIONS_A_ROUND):
         last = min(first + DESCRIPTIONS_A_ROUND, state.bench.per_aspect)
         written = {
             item_progress.description.description_id: item_progress.description
             for item_progress in read_bench(store, state.bench.bench).progress
         }
-        cells = list(product(sorted(state.aspects), state.bench.levels))
+        cells = [cell for cell in product(sorted(state.aspects), state.bench.levels) if cell not in failed_cells]
         write = partial(_write_cell, state, author, written, range(first, last))
         with (
             append_incrementally(store, "generated_descriptions") as append_descriptions,
             append_incrementally(store, "generated_outcomes") as append_outcomes,
         ):
-            for results in ask_each("descriptions", write, cells, author.calls_at_once):
+            for cell, results in ask_each("descriptions", write, cells, author.calls_at_once):
                 for description_id, result in results:
                     if isinstance(result, Failed) and result.reason in _REJECTED:
                         about = {"description_id": description_id, "bench": state.bench.bench, "reason": result.reason}
                         outcome = GeneratedOutcome(**about, outcome=Outcome.DROPPED, images=0, score=None)
                         append_outcomes([outcome.model_dump()])
+                        work.calls["author"] += 1  # calls that were made, and none that failed
                         work.counts[result.reason] += 1
                     elif work.took("author", result) and not isinstance(result, Failed):
                         append_descriptions([result.model_dump()])
                         work.counts["descriptions"] += 1
+                    else:
+                        failed_cells.add(cell)
 
 
 def _write_cell(
     state: BenchState, author: Author, written: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
-) -> list[tuple[str, GeneratedDescription | Failed]]:
-    """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
+) -> tuple[tuple[int, str], list[tuple[str, GeneratedDescription | Failed]]]:
+    """The aspect and level, and its missing descriptions; after a failed call no more are asked for."""
     aspect, level = cell
     writer = CellDescriptions(state.bench, state.capability, state.aspects[aspect], level, levels()[level])
     new_descriptions: list[tuple[str, GeneratedDescription | Failed]] = []
-    # the writer is told of every earlier description, also of another round, so that it repeats none
-    for number in range(numbers.stop):
-        description_id = description_id_of(state.bench.bench, aspect, level, number)
-        if description_id in written:
-            writer.known(written[description_id])
-        elif number in numbers and description_id not in state.outcomes:
-            result = writer.write(author, number)
-            new_descriptions.append((description_id, result))
-            if isinstance(result, GeneratedDescription):
-                writer.known(result)
-            elif result.reason not in _REJECTED:
-                break
-    return new_descriptions
+    ids = [description_id_of(state.bench.bench, aspect, level, number) for number in range(state.bench.per_aspect)]
+    # the writer is told of every description that there is, also of those behind a gap, so that it repeats none
+    for description_id in filter(written.__contains__, ids):
+        writer.known(written[description_id])
+    for number in numbers:
+        description_id = ids[number]
+        if description_id in written or description_id in state.outcomes:
+            continue
+        result = writer.write(author, number)
+        new_descriptions.append((description_id, result))
+        if isinstance(result, GeneratedDescription):
+            writer.known(result)
+        elif result.reason not in _REJECTED:
+            break
+    return cell, new_descriptions
 
 
 def draw_missing(store: Store, state: BenchState, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
@@ -183,18 +197,19 @@ def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, in
 
 def check_missing(store: Store, state: BenchState, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
     """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
-    unchecked = {
-        item_progress.images[-1].image_id or "": item_progress
-        for item_progress in state.progress
-        if item_progress.next_step(rule)[0] is NextStep.CHECK
-    }
+    by_image = dict[str, list[ItemProgress]]()  # equal pictures of two descriptions are one stored image
+    for item_progress in state.progress:
+        if item_progress.next_step(rule)[0] is NextStep.CHECK:
+            by_image.setdefault(item_progress.images[-1].image_id or "", []).append(item_progress)
     images = StoredImages(store, "images")
+    unchecked = [item_progress for image_id in images.ordered(by_image) for item_progress in by_image[image_id]]
 
-    def check(image_id: str) -> Alignment | Failed:
-        progress_of_item, stored = unchecked[image_id], images[image_id]
-        return align(viewer, progress_of_item.description, progress_of_item.images[-1], (stored.format, stored.bytes))
+    def check(item_progress: ItemProgress) -> Alignment | Failed:
+        image = item_progress.images[-1]
+        stored = images[image.image_id or ""]
+        return align(viewer, item_progress.description, image, (stored.format, stored.bytes))
 
-    checked = ask_each("checked images", check, images.ordered(unchecked), viewer.calls_at_once)
+    checked = ask_each("checked images", check, unchecked, viewer.calls_at_once)
     store_results(store, "alignments", checked, "viewer", work)
     now = read_bench(store, state.bench.bench).progress
     # one pair an item that the policy drops now, with the reason that its outcome gets
@@ -294,19 +309,19 @@ def estimate_making(
     chosen_levels = [levels[name] for name in settings.levels]
     of_a_level = settings.general * settings.fine * settings.per_aspect
     descriptions, checks = of_a_level * len(chosen_levels), of_a_level * sum(level.checks for level in chosen_levels)
-    words = of_a_level * sum(level.words_max for level in chosen_levels)
+    described = round(of_a_level * sum(level.words_max for level in chosen_levels) * _TOKENS_A_WORD)
     prompt_tokens = count(capability.model_dump_json()) + PROMPT_TOKENS
     # One call for all aspects. A description, its check questions, the question and its solution are a call each, of
-    # which the last three hold the words of the description.
+    # which the first is answered with the description and the last three hold it. None is told of other descriptions.
     author_calls = 1 + 4 * descriptions
-    author_tokens = author_calls * prompt_tokens + 3 * words
+    author = _answers(author_calls, author_calls * prompt_tokens + 3 * described, described=described)
     # Each attempt at a description, and at a question, is two of these calls.
     author_calls_most = ASPECT_ROUNDS + 2 * (DESCRIPTION_ATTEMPTS + QUESTION_ATTEMPTS) * descriptions
     drawings_of_each = 1 + rule.redraws_max
-    pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD))
+    pictures = ExpectedUse(descriptions, descriptions, descriptions * count(TOLD) + described)
     # capability -> (items, expected use, how many times as much it can be)
     expected = {
-        "author": (descriptions, _answers(author_calls, author_tokens), author_calls_most / author_calls),
+        "author": (descriptions, author, author_calls_most / author_calls),
         "pictures": (descriptions, pictures, drawings_of_each),
         "viewer": (descriptions, _answers(checks, checks * PROMPT_TOKENS, [_SHOWN] * checks), drawings_of_each),
     }
@@ -317,5 +332,6 @@ def estimate_making(
     ]
 
 
-def _answers(calls: int, input_tokens: int, images: Sequence[Size] = ()) -> ExpectedUse:
-    return ExpectedUse(calls, 0, input_tokens, images, calls * ANSWER_TOKENS, calls * ANSWER_TOKENS_MAX)
+def _answers(calls: int, input_tokens: int, images: Sequence[Size] = (), described: int = 0) -> ExpectedUse:
+    output_tokens = calls * ANSWER_TOKENS + described
+    return ExpectedUse(calls, 0, input_tokens, images, output_tokens, calls * ANSWER_TOKENS_MAX)

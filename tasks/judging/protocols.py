@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,6 +51,10 @@ VERDICT_SHAPE = ReplyShape(
 )
 """A verdict as JSON. Reasons first: a model writes the keys in this order."""
 _STATED = re.compile(r"\[\[\s*(A|B|none)\s*\]\]", re.IGNORECASE)
+_BETTER_VALUE = re.compile(r'"[\[\s]*(A|B|none)[\]\s]*"', re.IGNORECASE)
+_OBJECT_OPENS = re.compile(r"\{")
+_DECODER = json.JSONDecoder(strict=False)
+"""Reader of JSON that takes line breaks inside of texts, as models write them."""
 _EXTRACTED = re.compile(r"\W*(?:response\s+)?(A|B|unknown)\W*", re.IGNORECASE)
 _BETTER = {"a": Label.A_BETTER, "b": Label.B_BETTER}
 _VOTE = re.compile(r"\[\[\s*(left|right|tie|both\s+bad|na)\s*\]\]", re.IGNORECASE)
@@ -107,15 +111,27 @@ def _plain(mark: str) -> str:
 def verdict_in(text: str) -> tuple[bool, Label | None]:
     """Whether the text states a verdict, and which; null where it says that there is none.
 
-    Of a JSON object its `better` counts, of free text the last verdict in double square brackets.
+    Of a JSON object with the key `better` that alone counts, so that what its reasons quote does not. Of other text the
+    last verdict in double square brackets counts.
     """
-    reply_object = None
-    with suppress(ValueError, RecursionError):
-        reply_object = json.loads(text)
-    better = reply_object.get("better") if isinstance(reply_object, dict) else None
-    if better not in ("A", "B", "none"):
+    reply_object = _closing_object(text)
+    if "better" in reply_object:
+        match = _BETTER_VALUE.fullmatch(json.dumps(reply_object["better"]))
+        better = match[1] if match else None
+    else:
         better = next(reversed(_STATED.findall(text)), None)
     return better is not None, _BETTER.get((better or "").lower())
+
+
+def _closing_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is or ends with, also in a code fence; empty without one."""
+    content = text.rstrip().removesuffix("```").rstrip()
+    for opening in _OBJECT_OPENS.finditer(content):
+        with suppress(ValueError, RecursionError):
+            reply_object, end = _DECODER.raw_decode(content, opening.start())
+            if end == len(content):
+                return dict(reply_object)
+    return {}
 
 
 def extracted(text: str) -> Label | None:
@@ -136,8 +152,12 @@ VISIT_PROTOCOLS = ("visit", "visit-reference")
 """Protocols of judges that read captions instead of images, as in `verdicts`: without and with the reference."""
 VOTE = "vote"
 """The protocol of votes on battles that people voted on."""
-_MARK = re.compile(r"<\|[^|<>\n]{1,60}\|>")
-"""A mark of Arena-Hard's prompt such as <|User Prompt|>."""
+_MARK = re.compile(
+    r"<\|[^|<>\n]{1,60}\|>"
+    r"|[<＜]\s?[|｜]\s?(?:user\s+prompt|the\s+(?:start|end)\s+of\s+assistant\s+[AB]['’]s\s+answer)\s?[|｜]\s?[>＞]",
+    re.IGNORECASE,
+)
+"""A mark such as <|User Prompt|>; those of Arena-Hard's prompt also over line breaks and in full-width characters."""
 _BETTER_KEY = r"[\"'“”]\s*better\s*\\?[\"'“”]\s*[:：]"
 _JSON_VERDICT = re.compile(rf"{_BETTER_KEY}(?=\s*\\?[\"'“”]?\s*(?:A|B|none)\b)", re.IGNORECASE)
 _VISIT_MARK = re.compile(rf"{_OPENS}\s*{_OPENS}\s*(?:A|B|none)\s*{_CLOSES}\s*{_CLOSES}|{_BETTER_KEY}", re.IGNORECASE)
@@ -198,7 +218,11 @@ class Protocol:
     name: str
     """Name in `verdicts`."""
     version: str
-    """The name and 8 hex digits of the SHA-256 of all that the judge is told and of the orders."""
+    """The name and 8 hex digits of the SHA-256 of the prompts, the orders and a reply format of the prompt's author.
+
+    How texts of others are framed and broken up, and how our own verdicts are read, is no part of it: what a judge was
+    asked means the same, and would be paid for again.
+    """
     prompt: Callable[[AnswerPair], JudgePrompt]
     """The first chat."""
     read: Callable[[str], tuple[bool, Label | Winner | None]]
@@ -249,8 +273,13 @@ def protocol(name: str) -> Protocol:
         key=("question_id", "document_id", *_SIDES),
         draw=("draw", "baseline"),
         both_orders=both_orders,
-        follow_up=FollowUp("again", partial(_asked_again, again), lambda text, more: read(f"{text}\n{more}")[1]),
+        follow_up=FollowUp("again", partial(_asked_again, again), partial(_of_both, read)),
     )
+
+
+def _of_both(read: Callable[[str], tuple[bool, Any]], text: str, more: str) -> Any:
+    """The verdict of both replies as one text, as published; else of the second, whatever brackets the first holds."""
+    return read(f"{text}\n{more}")[1] or read(more)[1]
 
 
 def _stated(reply: ReplyFormat, text: str) -> tuple[bool, Any]:
@@ -336,9 +365,11 @@ def _preferred(reply: ReplyFormat, text: str) -> tuple[bool, Label | None]:
 
 
 def _visit_prompt(system: str, pair: AnswerPair, *, reply: ReplyFormat | None) -> JudgePrompt:
+    """Verdicts in the material are spaced out, so that none counts when it is quoted; those of answers are counted."""
     spaced = reply.broken_up if reply else partial(_VISIT_MARK.subn, lambda mark: " ".join(mark[0]))
     (first, marks), (second, more_marks) = spaced(pair.first), spaced(pair.second)
-    user = _visit_text(pair, first, second)
+    prompt, reference, *captions = (spaced(text)[0] for text in (pair.prompt, pair.reference, *pair.captions))
+    user = _visit_text(replace(pair, prompt=prompt, reference=reference, captions=captions), first, second)
     return JudgePrompt([ChatMessage("system", system), ChatMessage("user", user)], marks + more_marks)
 
 
@@ -358,7 +389,10 @@ def _visit_text(pair: AnswerPair, first: str, second: str) -> str:
 
 
 def _vote() -> Protocol:
-    """A vote on a battle as people cast it: left, right, tie, both bad, or none."""
+    """A vote on a battle as people cast it: left, right, tie, both bad, or none.
+
+    Its version is that of the prompt's file, in whose hash the head with a reply format is.
+    """
     prompt = load_prompt("judges/vote")
     reply = prompt.reply
     return Protocol(

@@ -90,7 +90,10 @@ def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.
 
 @step
 def propose_marks(settings: Settings, models: Sequence[AskedModel], now: datetime) -> StageReport:
-    """Ask judges which answers to failures are right, by their references. Writes `reviews`."""
+    """Ask a judge, the only entry of its file, which answers to failures are right, by their references.
+
+    Writes `reviews`. It has no batch.
+    """
     store, work = Store.open(settings.store), Work()
     for model in models:
         propose_verdicts(store, model, work, now)

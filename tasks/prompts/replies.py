@@ -6,6 +6,7 @@ What a prompt asks for is a row of `_ASKED`; a format that papers share is an en
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -253,7 +254,26 @@ def _row(row: type[Answer], values: Mapping[str, Any]) -> Answer | None:
 
 
 def _typed(row: type[Row], name: str, value: Any) -> Any:
-    """Text for a list of texts, split at its commas, semicolons and line breaks."""
+    """A text as a field takes it: a choice in the field's own capitals and blanks, a list split at its separators.
+
+    Separators are commas, semicolons and line breaks.
+    """
     field = row.model_fields.get(name)
-    is_texts = field is not None and field.annotation == list[str]
-    return [part for part in _LIST.split(value) if part] if is_texts and isinstance(value, str) else value
+    if field is None or not isinstance(value, str):
+        return value
+    if field.annotation == list[str]:
+        return [part for part in _LIST.split(value) if part]
+    return {_without_blanks(choice): choice for choice in _choices(field.annotation)}.get(_without_blanks(value), value)
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The texts that a field may be; empty where it may be any."""
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return [choice.value for choice in annotation]
+    if get_origin(annotation) is Literal:
+        return [choice for choice in get_args(annotation) if isinstance(choice, str)]
+    return [choice for part in get_args(annotation) for choice in _choices(part)]
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(text.casefold().split())

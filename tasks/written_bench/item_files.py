@@ -7,10 +7,12 @@ import csv
 import io
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +28,6 @@ from tasks.runtime.untrusted import one_line, read_row
 from tasks.storage.content_id import combined_id
 
 SHIPPED_FAMILIES = Path(__file__).with_name("families.yaml")
-_SIGNS = re.compile(r"[^0-9a-z]+")
 
 
 class Family(Row):
@@ -56,12 +57,18 @@ class Families(Row):
 
     def named(self, name: str) -> Family | None:
         """The family of this name, however its capitals and signs are written; None when there is none."""
-        return next((family for family in self.families if family_key(family.name) == family_key(name)), None)
+        key = family_key(name)
+        return next((family for family in self.families if key and family_key(family.name) == key), None)
 
 
 def family_key(name: str) -> str:
-    """A name without capitals and signs: `Who to call?` and `who_to_call` are one family."""
-    return _SIGNS.sub("_", name.casefold()).strip("_")
+    """A name without capitals and signs: `Who to call?` and `who_to_call` are one family. One of signs alone is itself.
+
+    Letters of every script count, with their accents and vowel signs.
+    """
+    characters = unicodedata.normalize("NFKC", name).casefold()
+    words = "".join(sign if unicodedata.category(sign)[0] in "LMN" else " " for sign in characters).split()
+    return "_".join(words) or characters.strip()
 
 
 @cache
@@ -90,11 +97,14 @@ _NAMES = {
     "authors": ("authors", "author"),
     "origin": ("origin", "source"),
 }
-"""Field of an item -> its columns, ours first. `gpt4_prediction` and the flags are VisIT-Bench's."""
+"""Field of an item -> its columns, ours first; of a row, the first one that holds something counts.
+
+`gpt4_prediction` and the flags are VisIT-Bench's.
+"""
 _NEEDED = ("family", "instruction", "images")
 _DRAFT, _METADATA = "gpt4_prediction", "public_images_metadata"
 _FLAGS = ("human_ratings_gpt4_correct", "human_ratings_problem_in_caption", "human_ratings_problem_in_gpt4")
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
+_TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 FILE_SUFFIXES = (".csv", ".jsonl", ".parquet")
 DRAFTED_BY = "gpt-4"
 """Model that wrote the references of VisIT-Bench's sheets."""
@@ -117,7 +127,7 @@ class FileItem:
     family: str
     instruction: str
     images: list[str]
-    """File names."""
+    """File names; of an image that the file holds without a name, the hash of its content."""
     captions: list[str]
     """One for each image, empty where it has none yet; no element without any."""
     generic: list[str]
@@ -143,17 +153,17 @@ def read_items(path: Path, families: Families) -> list[FileItem]:
     rows = list(_rows(path))
     if not rows:
         raise BadInput(f"items {path.name!r} holds no row; give at least one item")
-    columns = {ours: next((name for name in names if name in rows[0]), None) for ours, names in _NAMES.items()}
-    if lacking := [name for name in _NEEDED if columns[name] is None]:
+    columns = list(dict.fromkeys(name for row in rows for name in row))  # lines of JSON may leave some out
+    if lacking := [name for name in _NEEDED if not {*_NAMES[name]} & {*columns}]:
         raise BadInput(
-            f"items {path.name!r} lacks {', '.join(lacking)}; its columns are {', '.join(map(str, rows[0]))[:200]}"
+            f"items {path.name!r} lacks {', '.join(lacking)}; its columns are {', '.join(map(str, columns))[:200]}"
         )
-    items = [_item(row, columns, families) for row in rows]
-    # Every item gets a key of its own; a second row with the id of another one is a problem. An id and its number never
-    # make the id of a third row.
+    items = [_item(row, families) for row in rows]
+    # Every item gets a key of its own; a second row with the id of another one is a problem. Rows that cannot be used
+    # come last: they take no id from one that can. An id and its number never make the id of a third row.
     ids = {item.key for item in items if item.key}
     repeats = Counter[str]()
-    for item in items:
+    for item in sorted(items, key=lambda item: bool(item.problem)):
         written_id = item.key
         key = written_id or json.dumps([item.family, item.instruction, item.images])
         repeats[key] += 1
@@ -164,7 +174,7 @@ def read_items(path: Path, families: Families) -> list[FileItem]:
         item.key = next(name for name in names if name not in ids)
         repeats[key] = int(item.key.rpartition(" ")[2])
         if written_id:
-            item.problem = "an id that an earlier item has"
+            item.problem = item.problem or "an id that an earlier item has"
     return items
 
 
@@ -201,21 +211,48 @@ def id_of_key(bench: str, key: str) -> str:
 
 def name_hashes(images: Iterable[Any]) -> list[str]:
     """Hash of the name of each image file, without the folder or address that it is in."""
-    names = (str(image.get("path") or "") if isinstance(image, dict) else str(image) for image in images)
-    return [combined_id("image name", [re.split(r"[?#]", name)[0].rsplit("/", 1)[-1]]) for name in names]
+    return [combined_id("image name", [_file_name(_image_name(image))]) for image in images]
+
+
+def _file_name(name: str) -> str:
+    """The last part of a path or address; only an address may have something behind `?` or `#`."""
+    path = re.split(r"[?#]", name)[0] if "://" in name else name
+    return re.split(r"[/\\]", path)[-1]
+
+
+def _image_name(image: Any) -> str:
+    """Name of an image as its cell gives it; without one, the hash of the content in the file. Empty without either."""
+    name = image.get("path") if isinstance(image, dict) else image
+    content = _content(image)
+    return str(name) if _text(name) else blake2b(content, digest_size=16).hexdigest() if content else ""
+
+
+def _content(image: Any) -> bytes | None:
+    """The encoded image that a file holds; None where it only names one."""
+    content = image.get("bytes") if isinstance(image, dict) else None
+    return content if isinstance(content, bytes) else None
 
 
 def named_in_row(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The key of a row in a file of items, empty without one, and the hashes of the names of its images."""
-    key, images = (next((row[name] for name in _NAMES[ours] if row.get(name)), None) for ours in ("key", "images"))
-    return _text(key), name_hashes(_listed(images))
+    return _text(_cell(row, "key")), name_hashes(_listed(_cell(row, "images")))
 
 
-def _item(row: Mapping[str, Any], columns: Mapping[str, str | None], families: Families) -> FileItem:
-    cells = {ours: row.get(name) if name else None for ours, name in columns.items()}
+def _cell(row: Mapping[str, Any], ours: str) -> Any:
+    """Value of a field of an item in a row: of the first of its columns that holds something; None without one."""
+    return next((row[name] for name in _NAMES[ours] if any(map(_holds, _listed(row.get(name))))), None)
+
+
+def _holds(value: Any) -> bool:
+    """Whether a value is more than null, NaN or blanks. An image's content is not read for that: it may be large."""
+    return any(part is not None for part in value.values()) if isinstance(value, dict) else bool(_text(value))
+
+
+def _item(row: Mapping[str, Any], families: Families) -> FileItem:
+    cells = {ours: _cell(row, ours) for ours in _NAMES}
     images = _listed(cells["images"])
-    names = [str(image.get("path") or "") if isinstance(image, dict) else str(image) for image in images]
-    content = [image.get("bytes") if isinstance(image, dict) else None for image in images]
+    names = [_image_name(image) for image in images]
+    content = [_content(image) for image in images]
     captions = _captions(cells["captions"], len(names))
     family, metadata = families.named(_text(cells["family"])), _object(_text(row.get(_METADATA))) or {}
     reference, draft = _text(cells["reference"]), _text(row.get(_DRAFT))
@@ -254,9 +291,9 @@ def _listed(value: Any) -> list[Any]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [value]
-    return list(value) if isinstance(value, list) else [value] if _text(value) else []
+    return list(value) if isinstance(value, list) else [value] if _holds(value) else []
 
 
 def _captions(value: Any, images: int) -> list[str]:
@@ -279,9 +316,9 @@ def _padded(values: Sequence[Any], images: int) -> list[str]:
 
 
 def _found(row: Mapping[str, Any]) -> PublishedFinding | None:
-    """The three published flags; None when the file has none."""
-    if _FLAGS[0] not in row:
+    """The three published flags; None where the row does not say whether the answer is correct."""
+    correct, caption, reference = (_TRUTHS.get(_text(row.get(name)).lower()) for name in _FLAGS)
+    if correct is None:
         return None
-    correct, caption, reference = (_TRUTHS.get(_text(row.get(name)).lower(), False) for name in _FLAGS)
     fault = Fault.CAPTION if caption else Fault.REFERENCE if reference else None
     return PublishedFinding(correct, None if correct else fault)

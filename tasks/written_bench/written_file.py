@@ -4,6 +4,8 @@ Captions and references are there only of the validation split, and only if the 
 and found nothing that the policy drops. Those of the embedded stand-in are never released.
 """
 
+import re
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from html import unescape
 from pathlib import Path
@@ -14,7 +16,7 @@ from schemas.benches.judging import STAND_IN
 from schemas.benches.written import PEOPLE, SAMPLED, Split
 from schemas.policy import Policy
 from schemas.release import ReleasedItem
-from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex
+from tasks.bench.contamination.prompt_index import PromptIndex
 from tasks.providers.embedded.texts import root_phrases
 from tasks.release.contents import forbidden_data, sound_items, wrong_identifiers, wrong_texts
 from tasks.release.dataset_card import render_card
@@ -45,7 +47,13 @@ from tasks.written_bench.figures import (
     objects_of_images,
     pictured,
 )
-from tasks.written_bench.written_items import ItemForJudging, hidden_texts, items_for_judging, providers_of
+from tasks.written_bench.written_items import (
+    ItemForJudging,
+    hidden_texts,
+    items_for_judging,
+    providers_of,
+    validation_texts,
+)
 
 WRITTEN_TABLE = "written"
 ITEMS = path_in_release(WRITTEN_TABLE)
@@ -67,7 +75,7 @@ def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Itera
     free = personal.filter(pl.col("types").list.set_intersection(list(forbidden)).list.len() == 0)["content_id"]
     harmful = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"])
     unflagged = harmful.filter(pl.col("flagged_categories").list.len() == 0)["content_id"]
-    clean = (set(free) & set(unflagged)) - {text_id(text) for text in hidden_distinctive(store)}
+    clean = (set(free) & set(unflagged)) - _holding_hidden(store)
     seen = objects_of_images(store, released=True)
     for bench in (SAMPLED, *sorted({row["bench"] for row in members.values()})):
         items = items_for_judging(store, bench)
@@ -127,18 +135,31 @@ def wrong_items(release: OpenRelease) -> Iterator[str]:
 
 _WITH_TEXT = (".parquet", ".md", ".csv", ".html", ".json", ".jsonl", ".yaml")
 _ALL = 1.0
-"""Share of a text's runs of four words that must stand in a released text: the whole of it."""
+"""Share of a text's runs of four words that must stand in a released text: the whole of it.
+
+Less would find the words that a caption of the validation split and one of the hidden split about like images share.
+"""
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([nrtbf ])|([\"'/\\])|\n\s*)")
+"""Character as JSON, scripts and YAML escape it: by its number (groups 1 to 3), a blank (4), itself (5), or nothing."""
+_TIMES_ESCAPED = 2
+"""Escapes that are undone: those of a JSON text inside a text of JSON, too."""
 
 
-def hidden_distinctive(store: Store) -> Iterator[str]:
-    """The texts that `hidden_captions` looks for: a release leaves them out of items of the validation split, too."""
-    return (text for text in hidden_texts(store)["text"] if len(text.split()) >= DISTINCTIVE_WORDS)
+def _holding_hidden(store: Store) -> set[str]:
+    """Ids of the texts of the validation split in which `hidden_captions` would find a hidden one."""
+    hidden = hidden_texts(store)["text"]
+    if hidden.is_empty():
+        return set()
+    texts = pl.Series(validation_texts(store), dtype=pl.String)
+    rows = PromptIndex(hidden, _ALL).find_distinctive(texts)["row"].unique()
+    return {text_id(text) for text in texts.gather(rows)}
 
 
 def hidden_captions(folder: Path, store: Store | None) -> Iterator[str]:
-    """Released texts with a caption or reference that never leaves the store, such as a judge's reasons quoting it.
+    """Released texts with the whole of a caption or reference that never leaves the store.
 
-    Looked for in data, card, report and tables. Texts of fewer than 13 words are not: everybody may have written them.
+    Such as a judge's reasons; those that quote all but a word pass, as do those of fewer than 13 words, which everybody
+    may have written. Looked for in data, card, report and tables.
     """
     secret = hidden_texts(store)["text"] if store else pl.Series(dtype=pl.String)
     if secret.is_empty():
@@ -152,15 +173,30 @@ def hidden_captions(folder: Path, store: Store | None) -> Iterator[str]:
 def _texts(file: Path) -> Iterator[pl.Series]:
     """All texts of a file, one series for each row group; not what users asked, which is public.
 
-    A file of another kind is one text, with what HTML has escaped written out.
+    A file of another kind is one text, with what HTML has escaped written out, and the same with other escapes undone.
     """
     if file.suffix != ".parquet":
-        yield pl.Series([unescape(file.read_text(encoding="utf-8", errors="replace"))])
+        forms = [unescape(file.read_text(encoding="utf-8", errors="replace"))]
+        while len(forms) <= _TIMES_ESCAPED and (plain := _written_out(forms[-1])) != forms[-1]:
+            forms.append(plain)
+        yield from (pl.Series([text]) for text in forms)
         return
     names = [field.name for field in read_parquet_schema(file) if field.name != "images"]
     for group in read_parquet_groups(file, names):
         columns = [column for name in names for column in _strings(group[name])]
         yield pl.concat([pl.Series([], dtype=pl.String), *columns]).drop_nulls()
+
+
+def _written_out(text: str) -> str:
+    """The text with each escaped character in its place, once."""
+    plain = _ESCAPED.sub(_character, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves of characters joined
+
+
+def _character(escape: re.Match[str]) -> str:
+    if number := escape[1] or escape[2] or escape[3]:
+        return chr(min(int(number, 16), sys.maxunicode))
+    return " " if escape[4] else escape[5] or ""
 
 
 def _strings(column: pl.Series) -> Iterator[pl.Series]:

@@ -186,7 +186,8 @@ def current(store: Store, table: str, items: pl.DataFrame, key: list[str]) -> pl
     """
     rows = store.ask(_TEXTS_OF_FORMS.format(table=f'"{table}"'), forms=items.select(_FORM))
     rank = pl.col("written_by") == WrittenBy.PEOPLE.value, pl.col("provider") != STAND_IN
-    return rows.sort(*rank, "written_at", "version").unique(key, keep="last", maintain_order=True)
+    # the text decides between two of one time, so that every run counts the same one
+    return rows.sort(*rank, "written_at", "version", "text").unique(key, keep="last", maintain_order=True)
 
 
 def providers_of(store: Store, table: str, items: Sequence[ItemForJudging]) -> dict[str, dict[int, str]]:

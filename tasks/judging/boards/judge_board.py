@@ -97,27 +97,29 @@ def judge_boards(
 
     `verdicts` has question_id, model_a, model_b, label, and a bool column for every slice but `overall`. `tokens` maps
     a model to the mean tokens of its answers, `prompts` a slice to its prompts, of which coverage is the share; without
-    it, those with a row in `verdicts`. Raises BadInput as `outcomes` does, and for an unknown slice.
+    it, those with a row in `verdicts`. Raises BadInput as `outcomes` does, and for a slice without a verdict.
     """
-    outcome_rows = outcomes(verdicts, method.baseline)
-    slice_names = [OVERALL, *(name for name in verdicts.columns if ":" in name)]
-    unknown = [name for name in slices if name not in (*slice_names, "all")]
-    if unknown:
-        raise BadInput(f"no verdicts in slice {known_values(unknown[0], slice_names)}")
     rows = []
-    for name in slice_names if "all" in slices else slices or (OVERALL,):
-        chosen = outcome_rows if name == OVERALL else outcome_rows.filter(pl.col(name))
+    for name, chosen in _by_slice(outcomes(verdicts, method.baseline), slices):
         rows += _board(chosen, name, method, judge, tokens, (prompts or {}).get(name, 0))
     return rows
+
+
+def _by_slice(outcome_rows: pl.DataFrame, slices: Sequence[str]) -> list[tuple[str, pl.DataFrame]]:
+    """(slice, its rows) of these slices, of all that have a row, or of all prompts."""
+    parts = {name: outcome_rows.filter(pl.col(name).cast(pl.Boolean)) for name in outcome_rows.columns if ":" in name}
+    there = {OVERALL: outcome_rows} | {name: chosen for name, chosen in parts.items() if not chosen.is_empty()}
+    if unknown := [name for name in slices if name not in (*there, "all")]:
+        raise BadInput(f"no verdicts in slice {known_values(unknown[0], there)}")
+    return list(there.items()) if "all" in slices else [(name, there[name]) for name in slices or (OVERALL,)]
 
 
 def judge_fragility(verdicts: pl.DataFrame, method: BoardMethod, slices: Sequence[str]) -> list[Fragility]:
     """How few prompts change the order of the boards of slices: the votes of a prompt are removed or reversed together.
 
-    `verdicts` as for `judge_boards`.
+    `verdicts` and `slices` as for `judge_boards`.
     """
-    outcome_rows, by_prompt = outcomes(verdicts, method.baseline), RatingMethod(cluster=Cluster.QUESTION)
-    parts = ((name, outcome_rows if name == OVERALL else outcome_rows.filter(pl.col(name))) for name in slices)
+    parts, by_prompt = _by_slice(outcomes(verdicts, method.baseline), slices), RatingMethod(cluster=Cluster.QUESTION)
     return [row for name, chosen in parts for row in fragility(battles_of(chosen, method), name, by_prompt)]
 
 
@@ -209,7 +211,8 @@ def _numbers(cast: Votes, models: list[str], method: BoardMethod, prompts: Vecto
 def _counting(outcome_rows: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
     """The verdicts that count: each, or one a prompt and model whose winner both orders name, or else a tie.
 
-    Where the orders differ in strength, the weaker one counts.
+    Where the orders differ in strength, the weaker one counts. A pair with a verdict in one order only has none; where
+    each counts, it counts.
     """
     if method.orders is not Orders.AGREE:
         return outcome_rows
@@ -374,7 +377,10 @@ def _one_board(
 
 
 def _controlled(plain: JudgeRating, fitted_rating: Rating | None, is_baseline: bool) -> JudgeRating:
-    """The row with what the fit says; a model that only won, or only lost, keeps its score."""
+    """The row with what the fit says; a model that only won, or only lost, keeps its score.
+
+    One without a vote in the fit has no score: its verdicts were left out because its texts are unknown.
+    """
     changed: dict[str, object] = {"slice": STYLE_CONTROL, "rank": fitted_rating.rank if fitted_rating else None}
     if not is_baseline and not (fitted_rating and plain.score in (0, 100)):
         for name in ("rating", "ci95_low", "ci95_high"):

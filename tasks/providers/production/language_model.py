@@ -143,7 +143,7 @@ class HostedModel(Batched):
             return answer.model_validate_json(reply.text, strict=True)
         except CallFailed as failure:
             return Failed(failure.reason)
-        except ValueError:
+        except (ValueError, RecursionError):  # a model in a loop may write nothing but opening brackets
             return Failed("malformed_answer")
 
     def _forms(self, shape: ReplyShape) -> tuple[ReplyForm, ...]:

@@ -247,6 +247,12 @@ def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tm
     assert rows["viewer"].calls == 240 * sum(level.checks for level in levels().values())
     assert all(row.usd < row.usd_most for row in rows.values())
     assert estimate_making(*told, Providers(), load_prices(), len) == []
+    longer = {name: level.model_copy(update={"words_max": level.words_max + 75}) for name, level in levels().items()}
+    told = (wanted, capability, longer, GeneratedRule(redraws_max=2))
+    more = {row.signals: row for row in estimate_making(*told, chosen, load_prices(), lambda text: len(text) // 4)}
+    price = load_prices().tokens(str(chosen["author"].service))
+    # each is written once and read in three further calls, 100 tokens longer
+    assert more["author"].usd - rows["author"].usd == pytest.approx(720 * price.usd(300, 100))
 
 
 def test_scores_agree_with_people_as_published_and_thresholds_keep_what_they_keep():

@@ -102,6 +102,17 @@ def test_an_audit_marks_the_model_that_wrote_the_items():
     assert {row.model: row.flags for row in rows if row.level == "all"} == {"": [], "own": ["wrote_items"], "x": []}
 
 
+@pytest.mark.parametrize(("mode", "items", "counts"), [("described", 1, []), ("blind", 1, [(1, 1)]), ("blind", 0, [])])
+def test_leaked_items_are_counted_of_those_that_were_asked_blind(mode, items, counts):
+    ids = [item.item_id for item in ONE.items]
+    answers = [
+        AuditAnswer(item_id=name, model="x", mode=mode, key="A", letter="A", text="A", version="1")
+        for name in ids[:items]
+    ]
+    rows = audit_rows(ONE.items, answers, ONE.answers, ids[:items])
+    assert [(r.value, r.items) for r in rows if (r.measure, r.level) == ("leaked_items", "all")] == counts
+
+
 class OtherAuthor(Providers):
     """The embedded author under another name: another seed writes other items."""
 

@@ -13,18 +13,19 @@ import polars as pl
 import pytest
 
 from schemas.benches.generated import DrawingState, GeneratedImage, GeneratedOutcome
-from schemas.benches.generated_results import Solved, WrittenAspect, WrittenQuestion
+from schemas.benches.generated_results import Solved, WrittenAspect, WrittenDescription, WrittenQuestion
 from schemas.errors import BadInput
 from schemas.policy import GeneratedRule
 from schemas.settings import Settings
 from tasks.generated_bench.alignment import failed_elements
 from tasks.generated_bench.aspects import fitting, levels, load_capability, write_aspects
 from tasks.generated_bench.bench_state import read_bench
-from tasks.generated_bench.making import begin_bench
+from tasks.generated_bench.making import DESCRIPTIONS_A_ROUND, begin_bench
 from tasks.generated_bench.questions import ASPECT_NOT_SHOWN, elements_asked, question_problem
-from tasks.generated_bench.steps import draw_images, write_texts
+from tasks.generated_bench.steps import check_images, draw_images, write_texts
 from tasks.generated_bench.wordings import ALPHABET
-from tasks.ingest.steps import take_in_items
+from tasks.ingest.steps import take_in_drawings, take_in_items
+from tasks.ingest.take_in import NoObserver
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.scenes.author import SceneAuthor
@@ -33,6 +34,7 @@ from tasks.storage.keyed_ids import KEY_VARIABLE
 from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import take_down
+from tests.builders import image_bytes
 from tests.generated_bench import NAME, make, settings_for
 from tests.places import ROOT
 
@@ -168,6 +170,59 @@ def test_a_failed_call_is_made_again_and_nothing_else(tmp_path):
     assert store.height("generated_images") == 0 and store.height("generated_items") == 0
     store = make(settings)
     assert store.height("generated_images") >= 4 and store.height("generated_items") == 4
+
+
+class Counting(Scripted):
+    """A scripted provider that counts the calls of its method."""
+
+    calls = 0
+
+    def __getattr__(self, name):
+        self.calls += name == self._method
+        return super().__getattr__(name)
+
+
+def _one_cell(folder, per_aspect):
+    return settings_for(folder, general=1, fine=1, per_aspect=per_aspect, levels=["easy"])
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_after_a_failed_call_no_round_asks_for_more_of_its_cell(tmp_path, rounds):
+    down = Counting("describe", [Failed("timed_out")] * 100, Providers()["author"])
+    write_texts.fn(_one_cell(tmp_path, DESCRIPTIONS_A_ROUND * rounds), With("author", down))
+    assert down.calls == 1
+
+
+@pytest.mark.parametrize("gap", [0, 1, 2])
+def test_a_gap_is_filled_with_what_no_later_description_says(tmp_path, gap):
+    settings = _one_cell(tmp_path, 4)
+    write_texts.fn(settings, Providers())
+    store = Store(settings.store)
+    before = store.read("generated_descriptions").sort("number")
+    store.replace("generated_descriptions", before.filter(pl.col("number") != gap))
+    last = WrittenDescription(**before.select(*WrittenDescription.model_fields).row(3, named=True))
+    write_texts.fn(settings, With("author", Scripted("describe", [last], Providers()["author"])))
+    texts = store.read("generated_descriptions")["description"]
+    assert len(texts) == texts.n_unique() == 4
+
+
+def test_descriptions_with_equal_pictures_are_all_checked_at_once(tmp_path):
+    settings, rule = settings_for(tmp_path, per_aspect=1, levels=["easy"]), GeneratedRule()
+    same = With("pictures", Scripted("draw", [image_bytes(1)] * 4, Providers()["pictures"]))
+    write_texts.fn(settings, same)
+    draw_images.fn(settings, same, rule)
+    take_in_drawings.fn(settings, NoObserver())
+    check_images.fn(settings, same, rule)
+    store = Store(settings.store)
+    assert (store.height("images"), store.read("alignments")["description_id"].n_unique()) == (1, 4)
+
+
+def test_calls_for_rejected_descriptions_are_reported(tmp_path):
+    wordless = WrittenDescription(description="", topic_word="cup", key_words=["red"] * 4)
+    author = Scripted("describe", [wordless] * 3, Providers()["author"])
+    report = write_texts.fn(_one_cell(tmp_path, 2), With("author", author))
+    assert report.counts["description_rejected"] == report.counts["descriptions"] == 1
+    assert report.model_calls["author"] == 3  # one of them for the aspects
 
 
 def test_a_refused_image_is_dropped_by_name_and_not_ordered_again(tmp_path):

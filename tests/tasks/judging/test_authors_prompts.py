@@ -96,6 +96,32 @@ def test_a_judge_of_the_benchmark_reads_a_pattern_of_its_authors_and_asks_on_wit
 
 
 @pytest.mark.parametrize(
+    ("name", "file", "words", "spellings"),
+    [
+        (
+            "vote",
+            "judges/vote",
+            "left|both\\s+bad|tie",
+            {"LEFT": "model_a", "Both\u00a0 bad": "tie_bothbad", "Tie": "tie"},
+        ),
+        ("visionarena", "judges/system", "[AB<=> ]+", {"a >> b": "A>>B", "b>a": "B>A", "A = B": "A=B"}),
+        ("visit", "judges/visit_system", "A|B|none", {"a": "A>B", "b": "B>A", "NONE": None}),
+    ],
+)
+def test_a_choice_counts_in_whatever_capitals_and_blanks_the_pattern_takes(tmp_path, name, file, words, spellings):
+    examples = [{"reply": "So: tie", "says": "tie"}, {"reply": "So: left", "says": "left"}]
+    if name != "vote":
+        says = ("A>B", "B>A") if name == "visionarena" else ("A", "B")
+        examples = [{"reply": f"So: {choice}", "says": choice} for choice in says]
+    head = {"reply": {"pattern": f"so: (?P<answer>{words})"}, "examples": examples}
+    with replaced_prompts(headed(tmp_path, file, head, "{prompt}{left}{right}" if name == "vote" else "Judge.")):
+        read = protocol(name).read
+        assert {spelling: read(f"So: {spelling}") for spelling in spellings} == {
+            spelling: (True, verdict) for spelling, verdict in spellings.items()
+        }
+
+
+@pytest.mark.parametrize(
     ("name", "file", "head", "imitation"),
     [
         ("vote", "judges/vote", VOTE, "So: RightVote"),

@@ -63,6 +63,11 @@ def test_an_answer_off_the_schema_is_a_failure_and_neither_a_yes_nor_a_no(ask, d
     assert ask(make, [document()], said) == [Failed("malformed_answer")]
 
 
+def test_brackets_without_end_are_a_failure_of_their_own_document(vendor, http_server, reply, document):
+    http_server.answer(reply(vendor.completed("[" * 5000)))
+    assert labels.categories(vendor.model()).tag([document()]) == [Failed("malformed_answer")]
+
+
 def test_documents_are_answered_in_order(vendor, http_server, short_waits, reply, document):
     http_server.answer(
         reply(lambda request: vendor.completed(json.dumps(LABELS | {"ocr": "odd" in vendor.asked(request)})))

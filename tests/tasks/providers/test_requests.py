@@ -161,7 +161,7 @@ def test_one_question_is_one_line_and_one_name():
     text = "a\u2028b\u2029c\x85d\ne"
     line = json_line({"text": text})
     assert len(line.decode().splitlines()) == 1
-    assert json_rows(line) == [{"text": text}]
+    assert json_rows(line) == json_rows(line + b"[" * 5000 + b"\n" + b"{broken\n") == [{"text": text}]
     assert question_name({"a": "x"}) != question_name({"a": "y"})
     assert question_name({"a": 1, "b": 2}) == question_name({"b": 2, "a": 1})
 

@@ -1,9 +1,11 @@
 """Written items and their boards in a release: whose they are, what they count, card, report, and `verify`."""
 
+import json
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
+import yaml
 
 from flows.products import PRODUCTS
 from schemas.benches.judging import STAND_IN, Verdict
@@ -204,6 +206,54 @@ def test_a_file_that_quotes_a_hidden_text_is_found(staged):
         (staging / name).write_text(f"a,b\n1,{SECRET}\n")
     told = {each.split(":")[0] for each in hidden_captions(staging, store)}
     assert told == {"README.md", "report/report.html", "leaderboard/overall.csv"}
+
+
+SECRETS = {
+    "lines": "Nine blue cups\nstand upside down on a long\twooden table beside\na window in the rain.",
+    "accents": "Neun grüne Äpfel liegen über dem Tisch während draußen früh am Morgen ein Hündchen bellt und läuft.",
+    "japanese": "長い木の机の上に青い器が九つ伏せて置いてあります。",
+    "signs": 'Nine 𝒃lue cups stand "upside down" on a long table/desk 𠮷 beside a window in the rain.',
+}
+
+
+def _hide(store, secret):
+    text = pl.when(item_id=HIDDEN).then(pl.lit(secret)).otherwise("text")
+    store.replace("references", store.read("references").with_columns(text=text))
+
+
+ESCAPED = {
+    "a.json": lambda text: json.dumps({"reasons": text}),
+    "a.jsonl": lambda text: json.dumps([text, 1]),
+    "nested.json": lambda text: json.dumps({"line": json.dumps({"reasons": text})}),
+    "a.yaml": lambda text: yaml.safe_dump({"reasons": text}, width=40),
+    "page.html": lambda text: f"<script>const rows = {json.dumps([text]).replace('/', chr(92) + '/')}</script>",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("name", ESCAPED)
+def test_a_file_that_quotes_a_hidden_text_with_escapes_is_found(staged, name, secret):
+    store, staging = staged
+    _hide(store, secret)
+    (staging / name).write_text(ESCAPED[name](secret))
+    assert list(hidden_captions(staging, store)) == [f"{name}: holds a caption or reference of the hidden split"]
+    (staging / name).write_text(ESCAPED[name](secret[2:]))
+    assert list(hidden_captions(staging, store)) == []
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("more", ["", "So: ", "Indeed, "])
+def test_a_text_of_the_validation_split_that_holds_a_hidden_one_does_not_block_the_release(staged, secret, more):
+    store, staging = staged
+    _hide(store, secret)
+    longer = pl.when(item_id="i0").then(pl.lit(f"{more}{secret}")).otherwise("text")
+    store.replace("references", store.read("references").with_columns(text=longer))
+    texts = [text_id(text) for table in ("captions", "references") for text in store.read(table)["text"]]
+    for signal in ("text_pii", "moderation"):
+        store.replace(f"signals/{signal}", facts_frame(signal, {text: {} for text in texts}))
+    released = {row["question_id"]: row["reference"] for row in _written(staged).to_dicts()}
+    assert released["i0"] is None and released["i1"] is not None
+    assert list(hidden_captions(staging, store)) == []
 
 
 def test_the_card_says_figures_phrases_and_detected_objects_of_each_family_and_is_held_to_them(staged):

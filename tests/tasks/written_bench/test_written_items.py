@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from itertools import permutations
 
 import PIL.Image
 import polars as pl
@@ -19,7 +20,7 @@ from tasks.storage.tables import Store, frame_of
 from tasks.written_bench.collect import store_members, write_item_rows
 from tasks.written_bench.figures import asked_for, facts_of_store, objects_of_images, pictured
 from tasks.written_bench.findings import item_agreement, majorities, yields
-from tasks.written_bench.item_files import SHIPPED_FAMILIES, load_families, read_items
+from tasks.written_bench.item_files import SHIPPED_FAMILIES, load_families, name_hashes, named_in_row, read_items
 from tasks.written_bench.written_items import hidden_texts, items_for_judging, split_of
 from tasks.written_bench.written_report import written_parts
 from tests.builders import conversation, decision, drawn_image, facts_frame, image_bytes, store_with
@@ -70,6 +71,13 @@ def test_only_kept_items_with_current_captions_and_references_are_given(tmp_path
     assert (pair.captions, pair.reference, pair.instruction) == (["before", "after"], "it moved", "What changed?")
     assert pair.image_ids == ("0" * 32, "1" * 32) and pair.document_id == PAIR.document_id
     assert (alone.captions, alone.reference) == (["another draft"], None)
+
+
+def test_of_two_texts_of_one_time_the_same_counts_in_whatever_order_they_are_stored(tmp_path):
+    texts = [caption(ALONE, text, later=1, **MODEL) for text in ("a draft", "another draft", "one more")]
+    for number, order in enumerate(permutations(texts)):
+        items = items_for_judging(_store(tmp_path / str(number), captions=list(order)), "b")
+        assert [item.captions for item in items] == [["one more"], []]
 
 
 def test_an_item_without_a_caption_for_every_image_has_none(tmp_path):
@@ -155,6 +163,86 @@ def test_the_split_of_an_item_is_the_same_under_another_name(tmp_path):
         rows = store.read("bench_items").filter(bench=bench)
         splits.append(dict(rows.select("origin", "split").iter_rows()))
     assert splits[0] == splits[1] and 10 < list(splits[0].values()).count("hidden") < 30
+
+
+def _read(path, rows, families=None):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return read_items(path, families or load_families(SHIPPED_FAMILIES))
+
+
+def test_a_cell_counts_whichever_line_is_the_first_to_have_its_column(tmp_path):
+    bare = {"family": "counting", "instruction": "How many?", "image": "a.png"}
+    full = {"id": 0, "captions": [""], "image_dense_captions": ["two cups"], "reference": "Two.", "licence": "CC0"}
+    for rows in ([bare, bare | full], [bare | full, bare]):
+        items = sorted(_read(tmp_path / "items.jsonl", rows), key=lambda item: item.reference)
+        assert [(item.reference, item.captions, item.licences) for item in items] == [
+            ("", [], [""]),
+            ("Two.", ["two cups"], ["CC0"]),
+        ]
+        assert named_in_row(bare | full)[0] == items[1].key == "0"
+
+
+def test_images_in_the_file_need_no_name_while_an_empty_name_is_no_file(tmp_path):
+    rows = [
+        {"family": "counting", "instruction": "How many?", "images": [{"bytes": image_bytes(n), "path": path}]}
+        for n, path in ((1, None), (2, None), (1, ""), (1, "a.png"))
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / "items.parquet")
+    items = read_items(tmp_path / "items.parquet", load_families(SHIPPED_FAMILIES))
+    write_item_rows(items, "b", tmp_path, tmp_path / "rows.parquet")
+    assert [item.problem for item in items] == [""] * 4
+    assert items[0].images == items[2].images != items[1].images and items[3].images == ["a.png"]
+    assert items[0].pictures == items[2].pictures == items[3].pictures != items[1].pictures
+    lacking = [{"images": ["1.png", name]} for name in (None, float("nan"), "", " ", {"bytes": "no bytes"})]
+    assert {item.problem for item in _items(tmp_path, enumerate(lacking))} == {"no image"}
+
+
+def test_names_of_images_differ_by_more_than_what_an_address_has_behind_its_path():
+    names = ["cat#1.png", "cat#2.png", "cat?.png", "cat.png"]
+    assert len({*name_hashes(names)}) == len(names)
+    same = ["cat.png", "a/cat.png", "a\\cat.png", "https://example.org/cat.png?raw=1", "https://example.org/cat.png#x"]
+    assert len({*name_hashes(same)}) == 1
+
+
+def test_a_row_that_cannot_be_used_takes_no_id_from_one_that_can(tmp_path):
+    sound = {"id": "x", "family": "counting", "instruction": "How many?", "image": "a.png"}
+    for broken in ({"image": ""}, {"instruction": " "}, {"family": "nothing"}):
+        for rows in ([sound | broken, sound], [sound, sound | broken]):
+            items = sorted(_read(tmp_path / "items.jsonl", rows), key=lambda item: bool(item.problem))
+            assert [item.key for item in items] == ["x", "x 2"]
+            assert items[0].problem == "" and items[1].problem.startswith(("no ", "its family"))
+
+
+def test_families_are_told_apart_in_every_script(tmp_path):
+    names = ["写真", "写実", "की", "का", "café", "cafe", "🎨", "🎬", "who to call?"]
+    families = load_families(SHIPPED_FAMILIES)
+    families = families.model_copy(
+        update={"families": [families.families[0].model_copy(update={"name": name}) for name in names]}
+    )
+    assert [families.named(name).name for name in names] == names
+    for spelling, name in (("CAFE\u0301", "café"), ("Who_to_call", "who to call?"), (" 写真 ", "写真")):
+        assert families.named(spelling).name == name
+    assert families.named("") is families.named("?!") is families.named("絵") is None
+
+
+@pytest.mark.parametrize("cell", [None, "", "unknown", float("nan")])
+def test_an_unstated_flag_is_no_finding(tmp_path, cell):
+    row = {"family": "counting", "instruction": "How many?", "image": "a.png"}
+    (item,) = _read(tmp_path / "items.jsonl", [row | {"human_ratings_gpt4_correct": cell}])
+    assert item.found is None
+
+
+@pytest.mark.parametrize(("cell", "correct"), [(1.0, True), ("TRUE", True), (1, True), (0.0, False), (False, False)])
+def test_a_flag_is_read_as_a_truth_or_as_a_number(tmp_path, cell, correct):
+    row = {"family": "counting", "instruction": "How many?", "image": "a.png"}
+    flags = {"human_ratings_gpt4_correct": cell, "human_ratings_problem_in_caption": 1.0}
+    (item,) = _read(tmp_path / "items.jsonl", [row | flags])
+    assert (item.found.correct, item.found.fault) == (correct, None if correct else Fault.CAPTION)
+
+
+def test_brackets_without_end_in_a_cell_are_text(tmp_path):
+    (item,) = _items(tmp_path, [(0, {"captions": "[" * 5000})])
+    assert item.captions == ["[" * 5000] and not item.problem
 
 
 BESIDE = DATA / "visit-bench"

@@ -124,6 +124,6 @@ def json_rows(content: bytes) -> list[dict[str, Any]]:
     for line in content.split(b"\n"):
         try:
             rows.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return [row for row in rows if isinstance(row, dict)]

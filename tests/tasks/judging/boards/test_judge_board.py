@@ -2,6 +2,7 @@
 
 import csv
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -175,6 +176,21 @@ def test_slices_have_boards_of_their_own():
     assert scores == {"overall": pytest.approx(200 / 3), "topic:maps": 50}
     with pytest.raises(BadInput, match=r"slice 'topic:map'. Known: overall, topic:maps"):
         board(frame, slices=("topic:map",))
+
+
+@pytest.mark.parametrize("orders", ["each", "agree"])
+@pytest.mark.parametrize("values", [[False] * 3, [None, None, False], [None] * 3])
+def test_a_slice_without_a_verdict_has_no_board_beside_those_that_have_one(orders, values):
+    frame = verdicts("m", ["B>A"] * 3, ["A>B"] * 3).with_columns(
+        pl.Series("tag:maps", values * 2), pl.Series("tag:math", [True, False, None] * 2)
+    )
+    method = BoardMethod(baseline="base", orders=orders)
+    boards = judge_boards(frame, method, "j", {}, ("all",))
+    assert {row.slice for row in boards} == {"overall", "tag:math"}
+    assert {row.slice for row in judge_fragility(frame, method, ("all",))} == {"overall", "tag:math"}
+    for made in (partial(judge_boards, frame, method, "j", {}), partial(judge_fragility, frame, method)):
+        with pytest.raises(BadInput, match=r"no verdicts in slice 'tag:maps'. Known: overall, tag:math"):
+            made(slices=("tag:maps",))
 
 
 def test_the_fewest_prompts_whose_verdicts_go_change_the_order_of_two_models():
