@@ -156,6 +156,10 @@ def _opinions_of(record: Record, count: int) -> list[Any]:
         return [None] * count
     if type(opinions) is not list or len(opinions) != count:
         raise LineRejected(RejectReason.BAD_REACTION, "opinions are not one object or null for each state")
+    stated = [opinion for opinion in opinions if opinion is not None]
+    if len(stated) == 1 and type(stated[0]) is dict and record.get("type") in _WINNERS:
+        # A vote compares two answers of one turn, also where words are about one of them alone.
+        return [{"turn": stated[0].get("turn")} if opinion is None else opinion for opinion in opinions]
     return opinions
 
 
