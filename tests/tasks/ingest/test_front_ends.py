@@ -107,11 +107,12 @@ WRITERS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["array", "parquet", "arrow"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_path, capsys, name):
+def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_path, capsys, name, kind):
     trees = {f"chat-{seed:04d}": drawn_tree(seed) for seed in range(40)}
     rows = [WRITERS[name](nodes, chat_id) for chat_id, nodes in trees.items()]
-    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    store = ingested(put_rows(tmp_path / "data", rows, kind), tmp_path / "store")
     assert f"1 file as {name.removesuffix('-nested')}" in capsys.readouterr().err
     assert rejected(store) == {}
     assert_conserved(store, len(rows))
@@ -261,7 +262,7 @@ def test_the_nodes_of_one_answer_of_chatgpt_are_one_answer(tmp_path):
     [
         ({"n0": {"parentId": "n1"}}, "bad_messages", "parents of messages go in a circle"),
         ({"n1": {"role": "user"}}, "bad_messages", "user and assistant do not take turns"),
-        ({"n1": {"parentId": "gone"}}, "bad_messages", "user and assistant do not take turns"),
+        ({"n1": {"parentId": "gone"}}, "bad_messages", "the message before one is not there"),
         ({"n1": {"role": None}}, "unexpected_row", "KeyError where open-webui has a value of another type"),
         ({"n1": {"content": 3}}, "bad_messages", "content is neither text nor parts: int"),
     ],
@@ -275,6 +276,84 @@ def test_a_tree_that_contradicts_itself_is_one_reject_and_no_half_of_it_is_read(
     assert_conserved(store, 3)
     assert store.read("rejects").select("line", "reason", "evidence").rows() == [(2, reason, evidence)]
     assert store.read("sightings").height == 4
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_tree_of_which_a_message_is_gone_is_no_talk_that_begins_in_the_middle(tmp_path, name):
+    rows = []
+    for seed in range(12):
+        nodes = drawn_tree(seed)
+        with_children = [node for node in nodes if node["key"] in {other["parent"] for other in nodes}]
+        gone = random.Random(seed).choice(with_children)
+        # Below a message that is gone, LibreChat's nested form has no place for others.
+        nested = name.endswith("nested")
+        written = WRITERS[name](nodes, f"chat-{seed:04d}")
+        rows.append(_without_node(written, gone["key"]) if not nested else _with_parent(written, gone["key"]))
+    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    assert set(store.read("rejects")["evidence"]) == {"the message before one is not there"}
+    assert store.read("conversations").is_empty()
+    assert_conserved(store, len(rows))
+
+
+def _without_node(row: Row, key: str) -> Row:
+    """The chat without one of its messages."""
+    if "messages" in row:
+        return row | {"messages": [message for message in row["messages"] if message["messageId"] != key]}
+    nodes = row["mapping"] if "mapping" in row else row["chat"]["history"]["messages"]
+    del nodes[key]
+    return row
+
+
+def _with_parent(row: Row, key: str) -> Row:
+    """The nested form, in which the children of a message name another parent, which is not there."""
+    waiting = list(row["messagesTree"])
+    while waiting:
+        message = waiting.pop()
+        waiting += message["children"]
+        if message["parentMessageId"] == key:
+            message["parentMessageId"] = "gone"
+    return row
+
+
+def block(kind: str, content: str, attributes: str = "") -> str:
+    """What Open WebUI's server writes into an answer."""
+    return f'<details type="{kind}" done="true"{attributes}>\n<summary>Some words</summary>\n{content}\n</details>\n'
+
+
+BLOCKS = {
+    "tool_calls": block("tool_calls", "", ' id="c" name="web" arguments="&quot;x&quot;"'),
+    "code_interpreter": block("code_interpreter", "print(1)"),
+}
+
+
+@pytest.mark.parametrize("quoted", ["> Hm, is a < b?\n> Yes.", "&gt; Hm, is a &lt; b?\n&gt; Yes."])
+def test_what_a_model_of_open_webui_thought_is_no_part_of_its_answer(tmp_path, quoted):
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = block("reasoning", quoted) + "This."
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "This."]
+    assert conversation["served"][0]["thinking"] == "Hm, is a < b?\nYes."
+    assert conversation["unread_parts"] == []
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_tool_within_an_answer_of_open_webui_is_counted_and_no_part_of_its_words(tmp_path, kind):
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = f"First.\n{BLOCKS[kind]}\nThen."
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "First.\nThen."]
+    assert conversation["unread_parts"] == ["tool_call"]
+
+
+def test_blocks_that_a_person_typed_are_the_words_of_the_person(tmp_path):
+    row = open_webui(SIBLINGS[:2])
+    typed = block("reasoning", "> Hm.") + "What is this?"
+    row["chat"]["history"]["messages"]["n0"]["content"] = typed
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == [typed, "This."]
 
 
 def test_a_tree_without_messages_is_a_reject(tmp_path):

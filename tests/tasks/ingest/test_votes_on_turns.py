@@ -9,7 +9,9 @@ TALKS = [state(name, "Why?", "So.", "And then?", "That.", model_name=model) for 
 VOTES = "SELECT model_a, model_b, turn, winner, reasons_a, reasons_b, counts FROM votes"
 
 
-@pytest.mark.parametrize(("opinions", "reasons"), [([SAID, None], (["useful+"], [])), ([None, SAID], ([], ["useful+"]))])
+@pytest.mark.parametrize(
+    ("opinions", "reasons"), [([SAID, None], (["useful+"], [])), ([None, SAID], ([], ["useful+"]))]
+)
 def test_a_vote_with_words_about_one_answer_is_among_the_votes(tmp_path, opinions, reasons):
     write(tmp_path / "logs", DAY, vote(*TALKS, "rightvote", opinions=opinions))
     store = ingested(tmp_path / "logs", tmp_path / "store")
