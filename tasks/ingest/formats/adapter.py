@@ -307,6 +307,13 @@ def person(row: SourceRow) -> str | None:
     return None
 
 
+def whole_number(value: Any) -> int | None:
+    """A whole number, also as 3.0, as columns of numbers with nulls have it; None for another value."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
 def _id(value: Any, place: Place) -> str:
     if value is None:
         of_part = f":{place.part}" if place.part else ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, without_vote
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, whole_number, without_vote
 from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
@@ -51,8 +51,8 @@ def _turn_row(row: SourceRow, place: Place) -> Record:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not a_better, b_better, both_good, both_bad, idk or null")
     whole_talks = {"conversation_a": row["full_conversation_a"], "conversation_b": row["full_conversation_b"]}
     turn_count = sum(role_of(message) == USER for message in messages_of(row["full_conversation_a"]))
-    turn = row["turn"]
-    if type(turn) is not int or not 0 <= turn < turn_count:
+    turn = whole_number(row["turn"])
+    if turn is None or not 0 <= turn < turn_count:
         raise LineRejected(RejectReason.BAD_REACTION, f"turn: not one of 0 to {turn_count - 1}, the turns of the talk")
     comparison = {**row, **whole_talks}
     if choice in _NO_VOTE:
@@ -123,8 +123,8 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
         raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
     side = matching_sides[0]
     talk = list(messages_of(_talk(row[f"conversation_{side}"])))
-    index = row["msg_index"]
-    if type(index) is not int or not 0 <= index < len(talk):
+    index = whole_number(row["msg_index"])
+    if index is None or not 0 <= index < len(talk):
         raise LineRejected(RejectReason.BAD_REACTION, f"msg_index: not one of 0 to {len(talk) - 1}, the messages")
     if role_of(talk[index]) != ASSISTANT:
         raise LineRejected(RejectReason.BAD_REACTION, "msg_index is that of no answer")

@@ -16,6 +16,7 @@ from typing import Any
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
+from tasks.ingest.formats.beside_votes import with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, TEXT, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
@@ -55,7 +56,8 @@ def _pictures_of_battle(row: SourceRow) -> Sequence[SourceRow]:
 
 def _battles(name: str, *columns: str, about: str, lacks: tuple[str, ...] = ()) -> FormatAdapter:
     def record(row: SourceRow, place: Place) -> Record:
-        return battle(row, place, id_column="question_id" if "question_id" in row else "id")
+        vote = battle(row, place, id_column="question_id" if "question_id" in row else "id")
+        return with_facts_of_vote(vote, row)
 
     return FormatAdapter(
         name,

@@ -12,6 +12,7 @@ import orjson
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat
+from tasks.ingest.formats.beside_votes import FACTS_OF_VOTES, with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
@@ -25,7 +26,7 @@ _NO_EXTRAS = ("images", "users")
 
 
 def _votes(row: SourceRow, place: Place) -> Record:
-    return battle(row, place, (), id_column="question_id")
+    return with_facts_of_vote(battle(row, place, (), id_column="question_id"), row)
 
 
 def _chats(row: SourceRow, place: Place) -> Record:
@@ -103,7 +104,12 @@ def _ppe(row: SourceRow, place: Place) -> list[SourceRow]:
         for side, number in (("a", 1), ("b", 2))
     }
     identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": f"{TEST_SET_MARK}ppe-{plain_id}", **identity, **conversations}]
+    return [{"question_id": f"{TEST_SET_MARK}ppe-{plain_id}", **identity, **conversations, **_facts(row)}]
+
+
+def _facts(row: SourceRow) -> SourceRow:
+    """The columns of a row that say something beside its vote."""
+    return {name: row[name] for name in FACTS_OF_VOTES if name in row}
 
 
 PPE = FormatAdapter(
@@ -183,7 +189,7 @@ def _search_arena(row: SourceRow, place: Place) -> list[SourceRow]:
         ]
     conversations = {f"conversation_{side}": messages for side, (_, messages) in sides.items()}
     identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns}]
+    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns, **_facts(row)}]
 
 
 def _of_side(row: SourceRow, place: Place, side: str) -> tuple[str, Sequence[SourceRow]]:

@@ -187,6 +187,20 @@ def test_a_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, 
     assert evidence in found[0][2]
 
 
+def test_numbers_of_a_column_with_nulls_are_read_as_the_whole_numbers_that_they_are(tmp_path):
+    rows = new_set(comparisons=6)
+    of_fractions = [row | {"turn": float(row["turn"])} for row in rows]
+    of_fractions[0]["metadata"] = of_fractions[0]["metadata"] | {"time_to_vote": float("nan")}
+    store = taken_in(tmp_path / "new", of_fractions)
+    assert rejects(store) == []
+    assert store.ask(VOTES)["turn"].to_list() == taken_in(tmp_path / "as written", rows).ask(VOTES)["turn"].to_list()
+    reactions = [row | {"msg_index": float(row["msg_index"])} for row in older_sets().reactions]
+    store = taken_in(
+        tmp_path / "older", [*reactions, reactions[0] | {"msg_index": None}, reactions[0] | {"msg_index": 0.5}]
+    )
+    assert [(line, reason) for line, reason, _ in rejects(store)] == [(13, "bad_reaction"), (14, "bad_reaction")]
+
+
 @pytest.mark.parametrize("given", [None, "comparia"])
 def test_a_renamed_column_is_one_line_that_names_it(tmp_path, given):
     renamed = [{("vote" if name == "choice" else name): value for name, value in row.items()} for row in new_set()]
