@@ -120,9 +120,14 @@ def _flat(messages: Sequence[SourceRow]) -> Iterator[SourceRow]:
 
 
 def _librechat_message(message: SourceRow) -> SourceRow:
-    """Role, parts, attachments and files. `text` repeats `content` where a message has both."""
-    parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
+    """Role, parts, attachments and files. `text` repeats `content` where a message has both.
+
+    In place of an answer that failed, which has the words of the error, there is null.
+    """
     role = USER if message["isCreatedByUser"] else ASSISTANT
+    if role == ASSISTANT and message.get("error") is True:
+        return {"role": role, "content": None}
+    parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
     attachments = {"attachments": message["attachments"]} if message.get("attachments") else {}
     return {"role": role, "content": parts or message.get("text")} | attachments | _files(message, "filepath")
 

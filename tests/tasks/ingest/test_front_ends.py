@@ -235,6 +235,14 @@ def test_thoughts_tools_and_pictures_of_librechat_are_read_or_counted(tmp_path):
     assert (len(conversation["image_ids"]), sorted(conversation["unread_parts"])) == (1, ["file", "tool_call"])
 
 
+def test_the_words_of_an_error_are_no_answer_of_a_model(tmp_path):
+    row = librechat(SIBLINGS[:2])
+    row["messages"][1] |= {"error": True, "text": "Something went wrong: quota"}
+    store = ingested(put_rows(tmp_path / "data", [row], "jsonl"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert (texts(conversation), conversation["null_turns"]) == (["Which?", ""], [1])
+
+
 def test_the_nodes_of_one_answer_of_chatgpt_are_one_answer(tmp_path):
     row = chatgpt(SIBLINGS[:2])
     parts = {
