@@ -347,7 +347,7 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
-_COLUMNS_SHOWN = 8
+_COLUMNS_SHOWN, _FILES_SHOWN = 8, 3
 _INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json", "presets.json")
 """Files beside the data that are none."""
 _OF_LOGS = frozenset({"type", "tstamp"})
@@ -361,6 +361,8 @@ def source_files(
 
     Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns. With
     the format of arena logs, or their columns, JSON of any name is a log.
+    Files without a row are read as the first of the others.
+
     Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, a table
     lacks columns of `format`, or a window is given for undated files.
     """
@@ -378,7 +380,13 @@ def source_files(
     sources = [(path, source_name(path, folder)) for path in data_paths]
     files = [LogFile(path, source, None, name_is_flagged(source)) for path, source in sources]
     if format is None:
-        return [(file, _format_of(file)) for file in files]
+        with_rows = [(file, _format_of(file)) for file in files if _holds_rows(file)]
+        if not with_rows:
+            names = ", ".join(repr(file.path.name) for file in files[:_FILES_SHOWN])
+            raise BadInput(f"there is no row in {str(place)!r} ({names}); give files that hold some")
+        # A file that is still empty is read as the others are, and again when it has rows of another format.
+        formats = dict(with_rows)
+        return [(file, formats.get(file, with_rows[0][1])) for file in files]
     if format != ARENA_LOGS:
         _check_fit(files, adapter(format))
     return [(file, format) for file in files]
@@ -409,6 +417,14 @@ def is_table(path: Path) -> bool:
 def _plain(path: Path) -> Path:
     """The path without the ending of a compressed file."""
     return path.with_suffix("") if path.suffix in _COMPRESSED else path
+
+
+def _holds_rows(file: LogFile) -> bool:
+    """Whether a file has columns, or anything that may be a row; a table without rows has columns."""
+    if is_table(file.path):
+        return bool(columns_of(file))
+    first_lines = islice(lines(file), _LINES_TRIED)
+    return any(without_mark(raw, number).strip() for number, raw in first_lines)
 
 
 def _format_of(file: LogFile) -> str:

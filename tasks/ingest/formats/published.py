@@ -102,6 +102,8 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
         return _of_each_choice({**row, "messages": messages["data"]})
     if messages is not None:
         return _of_each_choice(row)
+    if row.get("data") == []:
+        raise LineRejected(RejectReason.NO_MESSAGES, "a list of no requests")
     if isinstance(row.get("data"), list):
         return [request for completion in row["data"] for request in _requests(completion, place)]
     request = row.get("request") or row.get("params") or row.get("body")
