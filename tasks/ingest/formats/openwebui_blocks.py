@@ -6,11 +6,12 @@ middleware.py of github.com/open-webui/open-webui; releases of 2025 on escape th
 
 import html
 import re
+from collections.abc import Iterator
 
 from tasks.ingest.formats.pictures import SourceRow
 
-_BLOCK = re.compile(r'<details\s+type="(?P<type>\w+)"[^>]*>(?P<content>.*?)</details>\s*', re.DOTALL)
-_SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
+_OPENING = re.compile(r'<details\s+type="(?P<type>\w+)"')
+_CLOSING = "</details>"
 _QUOTED = re.compile(r"^(?:>|&gt;) ?", re.MULTILINE)
 _ESCAPED_QUOTE = "&gt;"
 
@@ -19,18 +20,37 @@ def answer_content(text: str) -> str | list[SourceRow]:
     """The content of an answer: its text, or where blocks stand in it, parts of type text, thinking and tool_call."""
     parts: list[SourceRow] = []
     position = 0
-    for block in _BLOCK.finditer(text):
-        parts.append({"type": "text", "text": text[position : block.start()].strip()})
-        position = block.end()
-        if block["type"] == "reasoning":
-            parts.append({"type": "thinking", "thinking": _thought(block["content"])})
-        else:
-            parts.append({"type": "tool_call"})
+    for start, stop, part in _blocks(text):
+        parts += [{"type": "text", "text": text[position:start].strip()}, part]
+        position = stop
     return [*parts, {"type": "text", "text": text[position:].strip()}] if parts else text
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, SourceRow]]:
+    """(first character, character behind the last, part) of each block.
+
+    A text is read once, whatever stands in it: where an end is not found, there is none behind it either.
+    """
+    position = 0
+    while (opening := _OPENING.search(text, position)) is not None:
+        content_start = text.find(">", opening.end()) + 1
+        content_stop = text.find(_CLOSING, content_start)
+        if not content_start or content_stop < 0:
+            return
+        position = content_stop + len(_CLOSING)
+        if opening["type"] == "reasoning":
+            yield (
+                opening.start(),
+                position,
+                {"type": "thinking", "thinking": _thought(text[content_start:content_stop])},
+            )
+        else:
+            yield opening.start(), position, {"type": "tool_call"}
 
 
 def _thought(content: str) -> str:
     """The words of a thought, whose lines stand quoted behind a summary."""
-    quoted = _SUMMARY.sub("", content).strip()
+    before, _, after = content.partition("</summary>")
+    quoted = (after if before.lstrip().startswith("<summary>") else content).strip()
     words = _QUOTED.sub("", quoted).strip()
     return html.unescape(words) if quoted.startswith(_ESCAPED_QUOTE) else words

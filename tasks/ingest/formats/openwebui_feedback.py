@@ -74,14 +74,14 @@ class _Tree:
 
     def _way_to(self, answer_id: str) -> list[str]:
         """Ids of the messages from the first one to this."""
-        way: list[str] = []
+        way: dict[str, None] = {}
         message_id: str | None = answer_id
         while message_id is not None:
             if message_id in way:
                 raise LineRejected(RejectReason.BAD_MESSAGES, "a message is its own parent")
-            way.insert(0, message_id)
+            way[message_id] = None
             message_id = self.messages[message_id].get("parentId")
-        return way
+        return [*reversed(way)]
 
     def _continued(self, answer_id: str, model: str) -> Iterator[str]:
         """Ids of the messages after an answer, a question and its answer at a time."""

@@ -355,6 +355,15 @@ def test_a_tool_within_an_answer_of_open_webui_is_counted_and_no_part_of_its_wor
     assert conversation["unread_parts"] == ["tool_call"]
 
 
+@pytest.mark.parametrize("piece", ['<details type="x">', '<details type="x"', "<details ", "<summary>"])
+def test_blocks_that_never_end_are_words_and_take_no_time_that_grows_with_their_square(tmp_path, piece):
+    words = piece * 100_000
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = words
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    assert texts(store.read("conversations").to_dicts()[0]) == ["Which?", words]
+
+
 def test_blocks_that_a_person_typed_are_the_words_of_the_person(tmp_path):
     row = open_webui(SIBLINGS[:2])
     typed = block("reasoning", "> Hm.") + "What is this?"
