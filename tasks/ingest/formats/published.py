@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, pictures
 from tasks.ingest.formats.beside_votes import with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, TEXT, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
@@ -112,7 +112,7 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
             return [row]
         evidence = "an answer without its question; put the request, or its messages, beside it"
         raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
-    request_id = row.get("id") if row.get("custom_id") is None else text_id(f"{place.source}:{row['custom_id']}")
+    request_id = text_id(f"{place.source}:{row['custom_id']}") if is_stated(row.get("custom_id")) else row.get("id")
     outcome = row.get("response") or row.get("result") or {}
     # OpenAI's batches have the answer below `body`, Anthropic's below `message`; a call that failed has none.
     answer = outcome.get("body") or outcome.get("message") or outcome
@@ -130,7 +130,7 @@ def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     rows: list[SourceRow] = []
     for number, choice in enumerate(choices):
         answer = {"response": {**response, "choices": [choice]}} if of_response else {"choices": [choice]}
-        has_own_id = number and row.get("id") is not None
+        has_own_id = number and is_stated(row.get("id"))
         rows.append({**row, **answer} | ({"id": f"{row['id']}-{number}"} if has_own_id else {}))
     return rows
 

@@ -11,7 +11,7 @@ import orjson
 
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, whole_number
 from tasks.ingest.formats.beside_votes import FACTS_OF_VOTES, with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
@@ -45,7 +45,8 @@ def _human_preference_55k(row: SourceRow, place: Place) -> list[SourceRow]:
     conversations = {
         f"conversation_{side}": _taking_turns(_texts(row["prompt"]), _texts(row[f"response_{side}"])) for side in "ab"
     }
-    identity = {"question_id": f"55k-{row['id']}", "model_a": row["model_a"], "model_b": row["model_b"]}
+    row_id = f"55k-{row['id']}" if is_stated(row["id"]) else None
+    identity = {"question_id": row_id, "model_a": row["model_a"], "model_b": row["model_b"]}
     return [{**identity, "winner": _one_winner(row), **conversations}]
 
 
@@ -97,7 +98,7 @@ each turn."""
 
 def _ppe(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote on one answer each. Its id begins with TEST_SET_MARK: by its card the set is not for training."""
-    given_id = str(row["question_id"])
+    given_id = str(row["question_id"]) if is_stated(row["question_id"]) else f"{place.source}:{place.line}"
     plain_id = given_id if given_id.isalnum() and given_id.isascii() and len(given_id) <= 40 else text_id(given_id)
     conversations = {
         f"conversation_{side}": _taking_turns([row["prompt"]], [row[f"response_{number}"]])
@@ -139,10 +140,11 @@ def _wildchat(row: SourceRow, place: Place) -> list[SourceRow]:
     person = row.get("hashed_ip")
     if not person:
         person = next(filter(None, (message.get("hashed_ip") for message in row["conversation"])), None)
-    turn = row["conversation"][0].get("turn_identifier") if row["conversation"] else None
+    chat_id = row["conversation_hash"] if is_stated(row["conversation_hash"]) else None
+    turn = whole_number(row["conversation"][0].get("turn_identifier")) if row["conversation"] else None
     return [
         {
-            "conversation_id": row["conversation_hash"] if turn is None else f"{row['conversation_hash']}-{turn}",
+            "conversation_id": chat_id if chat_id is None or turn is None else f"{chat_id}-{turn}",
             "model": row["model"],
             "conversation": messages,
             "user_id": person,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.formats.adapter import is_stated
 from tasks.ingest.formats.parts import ASSISTANT, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.storage.content_id import text_id
@@ -110,7 +111,7 @@ def rows_of_branches(tree: Iterable[Branch], row: SourceRow, other_model: str | 
         model = " + ".join(branch.models) or other_model or "unknown"
         rows.append(
             {
-                "conversation_id": None if chat_id is None else f"{chat_id}{suffix}",
+                "conversation_id": f"{chat_id}{suffix}" if is_stated(chat_id) else None,
                 "model": model if len(model) <= _MODEL_CHARACTERS_MAX else f"{len(branch.models)} models",
                 "conversation": branch.messages,
                 "user_id": row.get("user_id"),
