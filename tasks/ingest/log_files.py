@@ -504,15 +504,21 @@ def _kinds_of_table(path: Path) -> dict[str, frozenset[ColumnKind]]:
     return {field.name: _kinds_of_type(field.type) for field in _schema_of_table(path)}
 
 
+_LIST_TYPES = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view, pa.types.is_large_list_view,
+    pa.types.is_fixed_size_list,
+)  # fmt: skip
+
+
 def _kinds_of_type(arrow_type: pa.DataType) -> frozenset[ColumnKind]:
     value_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
     if pa.types.is_null(value_type):
         return frozenset()
     if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
         return frozenset({ColumnKind.TEXT})
-    if pa.types.is_struct(value_type):
+    if pa.types.is_struct(value_type) or pa.types.is_map(value_type):
         return frozenset({ColumnKind.OBJECT})
-    is_list = pa.types.is_list(value_type) or pa.types.is_large_list(value_type)
+    is_list = any(is_type(value_type) for is_type in _LIST_TYPES)
     return frozenset({ColumnKind.LIST if is_list else ColumnKind.OTHER})
 
 
@@ -625,14 +631,14 @@ def table_rows(
     try:
         for batch in _batches(path, columns, image_bytes, facts):
             yield from _rows(batch)
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, KeyError, pa.ArrowException) as error:  # KeyError: a map with a key twice
         raise _unreadable(path, error) from None
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch; null in place of a time that Python does not have."""
+    """The rows of a batch, maps as objects; null in place of a time that Python does not have."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
         return rows
     except (OverflowError, ValueError):
         columns = [[_value(cell) for cell in column] for column in batch.columns]
@@ -641,7 +647,7 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _value(cell: pa.Scalar) -> Any:
     try:
-        return cell.as_py()
+        return cell.as_py(maps_as_pydicts="strict")
     except (OverflowError, ValueError):
         return None
 

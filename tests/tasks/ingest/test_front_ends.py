@@ -4,6 +4,8 @@ import base64
 import random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.builders import image_bytes
@@ -127,6 +129,55 @@ def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_
     assert sorted(words for words, _ in found) == sorted(words for words, _ in expected)
     assert {each for each in expected if each[1]} <= set(found)
     assert all(row["unread_parts"] == [] for row in conversations)
+
+
+NODES_OF = {"open-webui": ("chat", "history", "messages"), "chatgpt-export": ("mapping",)}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("name", NODES_OF)
+def test_a_tree_whose_nodes_are_a_map_is_read_as_one_whose_nodes_are_an_object(tmp_path, name, kind):
+    """DuckDB makes maps of JSON whose keys differ from row to row."""
+    rows = [WRITERS[name](drawn_tree(seed), f"chat-{seed:04d}") for seed in range(12)]
+    texts_read = []
+    for number, table in enumerate((pa.Table.from_pylist(rows), _with_map(rows, NODES_OF[name]))):
+        data = tmp_path / f"data{number}"
+        data.mkdir()
+        if kind == "parquet":
+            pq.write_table(table, data / "rows.parquet")
+        else:
+            with pa.ipc.new_file(data / "rows.arrow", table.schema) as sink:
+                sink.write_table(table)
+        store = ingested(data, tmp_path / f"store{number}")
+        assert rejected(store) == {}
+        texts_read.append(sorted(map(texts, store.read("conversations").to_dicts())))
+    assert texts_read[0] == texts_read[1]
+
+
+def _with_map(rows: list[Row], path: tuple[str, ...]) -> pa.Table:
+    """A table of these rows in which the object at a path is a map."""
+
+    def as_pairs(row: Row, keys: tuple[str, ...]) -> Row:
+        inner = row[keys[0]]
+        return row | {keys[0]: list(inner.items()) if len(keys) == 1 else as_pairs(inner, keys[1:])}
+
+    def with_map(field: pa.Field, keys: tuple[str, ...]) -> pa.Field:
+        if len(keys) == 1:
+            nodes = [node for row in rows for node in _at(row, path).values()]
+            node_type = pa.Table.from_pylist([{"node": node} for node in nodes]).schema[0].type
+            return pa.field(field.name, pa.map_(pa.string(), node_type))
+        inner = [with_map(child, keys[1:]) if child.name == keys[1] else child for child in field.type]
+        return pa.field(field.name, pa.struct(inner))
+
+    schema = pa.Table.from_pylist(rows).schema
+    fields = [with_map(field, path) if field.name == path[0] else field for field in schema]
+    return pa.Table.from_pylist([as_pairs(row, path) for row in rows], pa.schema(fields))
+
+
+def _at(row: Row, path: tuple[str, ...]) -> Row:
+    for key in path:
+        row = row[key]
+    return row
 
 
 @pytest.mark.parametrize("name", ["open-webui", "chatgpt-export"])
