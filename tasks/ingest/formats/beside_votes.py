@@ -1,4 +1,4 @@
-"""What published sets say beside a vote: its place in the session of the voter, their own tags, and languages.
+"""Facts that published sets state beside a vote: place in the session of the voter, the set's own tags, languages.
 
 In: a row of a battle and the record of its vote. Out: the record with an opinion on the last answer of each side, which
 ingest reads into the table `reactions`. Another column of a set is a name in one of the tuples below.

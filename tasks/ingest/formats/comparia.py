@@ -24,7 +24,7 @@ _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "b
 _NO_VOTE = (None, "idk")
 """Choices of somebody who did not vote, or does not know: the row is a comparison without a vote."""
 _PRINTED_OBJECT = re.compile(r"\A\s*ModelResponse(?:Stream)?\(|ModelResponseStream\(id=")
-"""What Python prints of an answer that is still to come."""
+"""Text that Python prints of an answer that is still to come."""
 _MUST_BE = {"archived": False, "contains_pii": False, "pii_analyzed": True, "llm_analyzed": True}
 """Marks of a raw export -> the value without which a row is a reject, where the export has the mark. Null is another
 value: nobody has looked."""

@@ -16,7 +16,7 @@ from tasks.ingest.formats.trees import TreeMessage, branches, present_nodes, row
 from tasks.ingest.log_line import Place, Record
 
 _NO_PARENT = "00000000-0000-0000-0000-000000000000"
-"""Parent of LibreChat's first messages (`Constants.NO_PARENT` in packages/data-provider/src/config.ts)."""
+"""Parent of LibreChat's first messages (`Constants` in packages/data-provider/src/config.ts)."""
 _LIST, _OBJECT = frozenset({ColumnKind.LIST}), frozenset({ColumnKind.OBJECT})
 
 

@@ -1,4 +1,4 @@
-"""What Open WebUI's server writes into the text of an answer beside the words: thoughts, tools and programs that ran.
+"""Blocks that Open WebUI's server writes into the text of an answer: thoughts, tools and programs that ran.
 
 In: the content of an answer. Out: its parts in order. Shape: `serialize_content_blocks` in backend/open_webui/utils/
 middleware.py of github.com/open-webui/open-webui; releases of 2025 on escape the thoughts, earlier ones do not.
