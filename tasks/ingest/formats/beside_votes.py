@@ -44,9 +44,9 @@ def _true_words(value: Any) -> Iterator[str]:
     """The texts of a value that may stand in a table, and the names of its fields that are true, at any depth."""
     if isinstance(value, Mapping):
         for name, field in value.items():
-            if field is True and is_word(name):
+            if field is True and name and is_word(name):
                 yield name
             elif isinstance(field, Mapping):
                 yield from _true_words(field)
     else:
-        yield from filter(is_word, as_list(value))
+        yield from (word for word in as_list(value) if word and is_word(word))

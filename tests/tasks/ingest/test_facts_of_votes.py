@@ -68,7 +68,7 @@ def test_each_vote_has_its_place_in_the_session_also_where_others_have_none(tmp_
 
 
 def test_a_tag_that_is_no_short_text_costs_no_vote(tmp_path):
-    row = ROWS["human-preference"] | {"category_tag": {"a\nb": True, "x" * 300: True, "math": True}}
+    row = ROWS["human-preference"] | {"category_tag": {"a\nb": True, "x" * 300: True, "math": True}, "domain": ""}
     store = taken_in(tmp_path, [row])
     assert store.ask(FACTS)["categories"].to_list() == [["math"]]
 
