@@ -292,9 +292,7 @@ def names_of_file(place: Place, image: SourceRow) -> list[str]:
 def seconds(row: SourceRow, place: Place) -> Any:
     """The row's time as it stands there, which is read with the record; a row without one gets one in its order."""
     for key in ("tstamp", "timestamp", "created", "created_at"):
-        time = row.get(key)
-        is_nan = time != time
-        if time is not None and not is_nan:
+        if is_stated(time := row.get(key)):
             return time
     return UNDATED_SECONDS + place.line / 1e6
 
@@ -309,7 +307,8 @@ def person(row: SourceRow) -> str | None:
 
 def is_stated(value: Any) -> bool:
     """Whether a value that names something, such as an id, is there: not null, NaN, or a text of blanks."""
-    return value is not None and value == value and str(value).strip() != ""
+    is_blank = isinstance(value, str) and not value.strip()
+    return value is not None and value == value and not is_blank
 
 
 def whole_number(value: Any) -> int | None:

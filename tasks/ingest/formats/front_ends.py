@@ -196,7 +196,7 @@ def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]
     elif content.get("parts") is None:
         type_name = "text" if isinstance(content.get("text"), str) else str(content_type)
         yield {"type": type_name, "text": content.get("text")}
-    for part in content.get("parts") or ():
+    for part in as_list(content.get("parts")):
         if isinstance(part, str):
             yield {"type": "text", "text": part}
         elif part.get("content_type") == "image_asset_pointer":

@@ -1,7 +1,11 @@
 """Every format is read from every kind of file that `--format list` names for it, and gives the same."""
 
+import copy
+import functools
 import json
-from collections.abc import Callable, Mapping
+import operator
+import random
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,9 @@ from typing import Any
 import pytest
 
 from tasks.ingest.formats import BUILT_IN, format_rows
+from tasks.ingest.log_line import Place
+from tasks.ingest.read_logs import LogContent
+from tasks.storage.keyed_ids import Pseudonyms
 from tasks.storage.tables import Store
 from tests import comparia, openwebui
 from tests.tasks.ingest.foreign import put_rows
@@ -109,3 +116,30 @@ def test_every_format_gives_the_same_votes_from_each_kind_of_file(read_from, kin
 def test_every_format_without_pictures_in_columns_is_among_the_sets():
     names = {name.partition(" ")[0].removesuffix("-nested") for name in rows_of_formats()}
     assert names == set(BUILT_IN) - set(PICTURED) - {"bench-items"}
+
+
+OTHER_VALUES = (None, "", float("nan"), [], {}, True, -1, "x", [None], {"x": None})
+PLACES_TRIED = 30
+
+
+def places_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The keys and indexes that lead to each value inside of one."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield (*above, key)
+        yield from places_in(below, (*above, key))
+
+
+@pytest.mark.parametrize("name", rows_of_formats())
+def test_a_row_with_another_value_anywhere_is_read_or_rejected_and_stops_nothing(name):
+    row = rows_of_formats()[name][-1]
+    places = list(places_in(row))
+    for place in random.Random(name).sample(places, min(len(places), PLACES_TRIED)):
+        for value in OTHER_VALUES:
+            changed = copy.deepcopy(row)
+            *above, key = place
+            functools.reduce(operator.getitem, above, changed)[key] = value
+            content = LogContent()
+            shape = BUILT_IN[name.partition(" ")[0].removesuffix("-nested")]
+            content.add_row(changed, Place("rows", 1), False, shape, Pseudonyms(b"k" * 16))
+            assert bool(content.sightings) != bool(content.rejects), (place, value)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schemas.items.conversation import UNDATED_BEFORE
 from tests import comparia
 from tests.tasks.ingest.foreign import put_rows
 from tests.tasks.ingest.logs import ingested, rejected
@@ -58,3 +59,11 @@ def test_a_person_without_a_name_is_nobody(tmp_path, missing):
     kind = "parquet" if isinstance(missing, float) else "jsonl"
     store = ingested(put_rows(tmp_path / "data", rows, kind), tmp_path / "store")
     assert store.read("battles")["judge"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize("missing", [None, "", " "])
+def test_a_row_without_a_time_is_read_and_has_none(tmp_path, missing):
+    rows = [ROWS["lmsys-chat"] | {"conversation_id": f"row-{place:08d}", "tstamp": missing} for place in range(2)]
+    store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert (store.read("sightings")["tstamp"] < UNDATED_BEFORE).all()
