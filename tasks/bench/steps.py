@@ -128,11 +128,12 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     pool.keep("drawn", before.filter(pl.col("asked_id").is_in([name for of_topic in drawn for name in of_topic])))
     items = pool.prompts.select("conversation_id", "document_id", "topic")
     changes = hidden_changes(hideable, lately, bench, epoch)
+    measured = _measured(store, before, pool.prompts, settings, versions)  # all is known before a table is written
     store.replace("bench", frame_of(BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True))))
     about = earlier.about if earlier else now.model_copy(update={"prompts": items.height})
     store.replace(DRAWS, frame_of(BenchDraw, [about]))
     store.replace("bench_funnel", frame_of(BenchFilter, pool.funnel))
-    store.replace("bench_measures", frame_of(BenchMeasure, _measured(store, before, pool.prompts, settings, versions)))
+    store.replace("bench_measures", frame_of(BenchMeasure, measured))
     store.replace("hidden", frame_of(HiddenItem, hidden))
     store.replace("hidden_changes", frame_of(HiddenChange, changes))
     counts = {step.filter: step.prompts for step in pool.funnel}

@@ -175,8 +175,14 @@ def update_near_images(store: Store, radius: NearImages, versions: Versions) -> 
         colours = signal_values(store, "image_colour", colour_version, ["chroma"], ends).rename(named)
         return near_images(pairs, greys, radius, colours)
 
-    key = search_key(radius, f"{version} {colour_version}")
-    return _update(store, "near_images", "searched_images", images["image_id"], key, find)
+    # A pair depends on whether the colours of its images are measured: one whose colour comes later is searched again.
+    with_colour = signal_values(store, "image_colour", colour_version, [])["content_id"]
+    keys = [search_key(radius, f"{version} {colour_version}"), search_key(radius, version)]
+    is_coloured = pl.col("image_id").is_in(with_colour.implode())
+    searches = images.select("image_id").with_columns(
+        search=pl.when(is_coloured).then(pl.lit(keys[0])).otherwise(pl.lit(keys[1]))
+    )
+    return _update(store, "near_images", "searched_images", searches, find)
 
 
 def update_semantic_images(
@@ -197,8 +203,8 @@ def update_semantic_images(
         ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
         return pairs.select(**ends, cosine="cosine").sort("image_a", "image_b")
 
-    key = search_key(radius, version)
-    counts = _update(store, "semantic_images", "searched_vectors", vector_rows["content_id"], key, find)
+    searches = vector_rows.select(image_id="content_id").with_columns(search=pl.lit(search_key(radius, version)))
+    counts = _update(store, "semantic_images", "searched_vectors", searches, find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
 
 
@@ -239,14 +245,15 @@ def _pairs(root: str, signal: str, cosine_min: float, shard: tuple[Block | Vecto
 
 
 def _update(
-    store: Store, table: str, ledger: str, ids: pl.Series, search: str, find: Callable[[pl.Series], pl.DataFrame]
+    store: Store, table: str, ledger: str, after: pl.DataFrame, find: Callable[[pl.Series], pl.DataFrame]
 ) -> dict[str, int]:
     """Bring a table of image pairs up to date.
 
-    `ledger` is the table of images that were searched before, `ids` are all images, sorted, and `search` is a key for
-    everything else that a pair depends on. `find` takes the images searched before and returns the pairs of the others.
+    `ledger` is the table of images that were searched before. `after` is that table as it is to be: image_id of all
+    images, sorted, and search, a key for everything else that a pair of the image depends on. `find` takes the images
+    searched before and returns the pairs of the others.
     """
-    before, after = store.read(ledger), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
+    before, ids = store.read(ledger), after["image_id"]
     searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
     pairs = store.read(table)
     all_pairs = pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(searched.implode())))

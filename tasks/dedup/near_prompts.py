@@ -15,6 +15,7 @@ from rensa import RMinHash
 
 from schemas.items.decision import NearPrompt
 from tasks.runtime.arrays import RowNumbers
+from tasks.runtime.scripts import SPACELESS
 from tasks.storage.queries.signals import on_disk, unload
 from tasks.storage.queries.texts import TEXTS_AT_ONCE
 from tasks.storage.tables import Store, frame_schema
@@ -25,7 +26,7 @@ PERMUTATIONS, SEED = 128, 1
 CANDIDATE_RECALL_MIN = 0.999
 """Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
-"""How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
+"""How far below the limit the estimated Jaccard index of a candidate may be: at least 4.5 standard deviations."""
 SETS_KEPT = 1_000
 """Number of n-gram sets that are cached."""
 SIGNED_AT_ONCE = 2_048
@@ -34,8 +35,8 @@ GROUP_MAX = 16
 """Prompts with an equal band up to which each pair of them is estimated before texts are read."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-9
-_WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
-"""Scripts written without spaces. Their characters are doubled, because each means as much as several letters."""
+_WITHOUT_BLANKS = rf"([{SPACELESS}])"
+"""Characters of scripts without spaces are doubled, because each means as much as several letters."""
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
@@ -144,7 +145,7 @@ class _Likely:
         at = np.repeat(starts + member_counts - ends, member_counts) + np.arange(ends[-1])
         others = np.unique(self._members[np.repeat(self._bands, member_counts), at])
         same = np.equal(self._signatures[self.rows[others]], self._signatures[self.rows[place]])
-        near_places: list[int] = others[same.mean(axis=1) > estimate_min].tolist()
+        near_places: list[int] = others[same.mean(axis=1) > estimate_min - _ROUNDING].tolist()
         return near_places
 
     def add(self, place: int) -> None:

@@ -59,6 +59,7 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
     inputs = json.dumps([parts, store.parts("image_files")])
     made_from = hashlib.blake2b(inputs.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
+        store.write_bytes(_MADE_FROM, b"")  # until all three tables are of the same input
         assembly = _Assembly(store, parts)
         _write_conversations(store, parts, assembly.conversations(), workers)
         votes = pl.concat(assembly.votes)
@@ -172,8 +173,9 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     """Add `conversation_id`: conversations under one conv_id are told apart by their first user text and first image.
 
     A sighting without an image (an early-era vote) joins the conversation with the same first text that has one.
-    Exception: a chat line without an image is a conversation of its own when it is not longer than the line with an
-    image before it, or not shorter than the one after it, because the lines of one conversation only grow.
+    Exception: a chat line without an image is a conversation of its own when it is not longer than the last line with
+    an image before it, or where there is none, not shorter than the next one after it, because the lines of one
+    conversation only grow.
     The earliest conversation keeps the bare conv_id; the others get a dash and 8 hex digits of their opening appended.
     """
     opening, size = ["conv_id", "opening_id"], pl.col("num_messages")

@@ -234,8 +234,8 @@ class PartsRead(NamedTuple):
     """Parts of the table, not yet listed."""
     lines: Counter[str]
     """Lines by source."""
-    rejected: list[int]
-    """Rejected lines of each part."""
+    rejected: Counter[str]
+    """Rejected lines by source."""
     bytes_read: int
     flagged_conv_ids: set[str]
     flagged_images: set[str]
@@ -247,7 +247,7 @@ class PartsRead(NamedTuple):
 
 def no_parts(bytes_read: int = 0) -> PartsRead:
     """The result of reading nothing."""
-    return PartsRead([], [], Counter(), [], bytes_read, set(), set(), set(), set())
+    return PartsRead([], [], Counter(), Counter(), bytes_read, set(), set(), set(), set())
 
 
 class PieceReader(NamedTuple):
@@ -295,7 +295,7 @@ class PieceReader(NamedTuple):
             result.sightings.append(store.write_part("sightings", pa.concat_tables(tables)))
         if rejects:
             result.rejects.append(store.write_part("rejects", frame_of(Reject, rejects)))
-            result.rejected.append(len(rejects))
+            result.rejected.update(reject.source for reject in rejects)
 
 
 class _Chunk(NamedTuple):

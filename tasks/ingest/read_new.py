@@ -10,6 +10,7 @@ batch; `_list` lists them. A file is in one of four cases, which `changed` and `
 * one of these, but lines are lost: left as it was read before (`shrunk.py`).
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ from tasks.storage.tables import Store, frame_of
 BATCHES_ALONE = 12
 """Up to this many batches are read in this process: each other process takes 1.4 CPU seconds to start."""
 _UNFINISHED = "ingest/unfinished"
+"""Sources that a run lists or was killed while it listed: rows of them may be there that `log_files` does not know."""
 
 
 class FilePlan(NamedTuple):
@@ -225,24 +227,27 @@ def read_new(
         counts["lines_replaced"] = lines_replaced
     if shrunk:
         counts["files_shrunk"] = len(shrunk)
-    counts["rejected"] = sum(sum(result.rejected) for result in results)
+    counts["rejected"] = sum(result.rejected.total() for result in results)
     return counts
 
 
 def _kept_lines(store: Store, plans: Iterable[FilePlan], before: Mapping[str, LogFileRead]) -> dict[str, int]:
     """File of which earlier rows may be listed -> its lines that are not read again."""
-    # A run that was killed while it listed may have listed rows of files that `before` does not know.
-    was_killed = store.read_bytes(_UNFINISHED) is not None
-    return {
-        file_plan.read.source: file_plan.lines_kept
-        for file_plan in plans
-        if was_killed or file_plan.read.source in before
-    }
+    with_rows = before.keys() | _half_listed(store)
+    return {file_plan.read.source: file_plan.lines_kept for file_plan in plans if file_plan.read.source in with_rows}
+
+
+def _half_listed(store: Store) -> set[str]:
+    """Sources that a killed run was listing and no run has read since."""
+    return set(json.loads(store.read_bytes(_UNFINISHED) or b"[]"))
 
 
 def _line_counts(results: Iterable[PartsRead]) -> Counter[str]:
     """Lines read by file."""
-    return sum((result.lines for result in results), Counter[str]())
+    line_counts = Counter[str]()
+    for result in results:
+        line_counts.update(result.lines)
+    return line_counts
 
 
 def _flagged_conv_ids(results: Iterable[PartsRead]) -> set[str]:
@@ -295,10 +300,15 @@ def _shrunk(
 def _without_files(store: Store, result: PartsRead, sources: Set[str]) -> PartsRead:
     """The result without the rows and lines of some files; flags in them still count."""
     is_of_sources = pl.col("source").is_in(sorted(sources))
+
+    def of_others(counts: Counter[str]) -> Counter[str]:
+        return Counter({source: count for source, count in counts.items() if source not in sources})
+
     return result._replace(
         sightings=rows_without(store, "sightings", result.sightings, is_of_sources),
         rejects=rows_without(store, "rejects", result.rejects, is_of_sources),
-        lines=Counter({source: count for source, count in result.lines.items() if source not in sources}),
+        lines=of_others(result.lines),
+        rejected=of_others(result.rejected),
     )
 
 
@@ -344,7 +354,9 @@ def _list(
 ) -> None:
     """List the new parts in the tables, without lines that were replaced, quarantined or taken down."""
     kept_lines = _kept_lines(store, plans, before)
-    store.write_bytes(_UNFINISHED, b"")
+    sources = {file_plan.read.source for file_plan in plans}
+    half_listed = _half_listed(store)
+    store.write_bytes(_UNFINISHED, json.dumps(sorted(half_listed | sources)).encode())
     sightings = _earlier_parts(store, "sightings", kept_lines)
     rejects = _earlier_parts(store, "rejects", kept_lines)
     for result in results:
@@ -365,7 +377,10 @@ def _list(
     store.list_parts("sightings", list(dict.fromkeys(sightings)))
     store.list_parts("rejects", list(dict.fromkeys(rejects)))
     store.replace("log_files", frame_of(LogFileRead, log_files.values()))
-    store.fs.rm_file(store.at(_UNFINISHED))
+    if still_half_listed := half_listed - sources:
+        store.write_bytes(_UNFINISHED, json.dumps(sorted(still_half_listed)).encode())
+    else:
+        store.fs.rm_file(store.at(_UNFINISHED))
 
 
 def _earlier_parts(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:

@@ -83,15 +83,17 @@ _Answers = tuple[RowsOfSignals, Measured]
 
 
 def _answers(signal_work: Asked[Item], queue: BatchQueue | None, now: datetime) -> Iterator[_Answers]:
-    """Answers of the model about one item after another; about some items at a time where questions wait in a queue."""
+    """Answers of the model about one item after another; about some items at a time where questions wait in a queue.
+
+    All questions of a queue are sent before this returns.
+    """
 
     def measure(content_ids: Sequence[str]) -> _Answers | Failed:
         return measured([signal_work.signal], content_ids, signal_work.load(content_ids), now)
 
     blocks = list(cut(signal_work.content_ids, 1 if queue is None else ITEMS_A_CALL))
-    for answers in ask_missing(signal_work.signal.name, measure, blocks, signal_work.model.calls_at_once, queue):
-        if not isinstance(answers, Failed):
-            yield answers
+    results = ask_missing(signal_work.signal.name, measure, blocks, signal_work.model.calls_at_once, queue)
+    return (answers for answers in results if not isinstance(answers, Failed))
 
 
 def image_sizes(store: Store, *tables: str) -> dict[str, Size]:

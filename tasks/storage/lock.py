@@ -30,7 +30,7 @@ from schemas.errors import CurateError, StoreBusy, StoreUnwell, why_unreadable
 from schemas.tables import TABLES
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.parquet import REQUESTS_AT_ONCE
-from tasks.storage.tables import HOLDS, LISTS, Store, from_object_store
+from tasks.storage.tables import HOLDS, LIST_FILE, LISTS, Store, from_object_store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
 _HALF = re.compile(r"\.\d+\.tmp$")
@@ -77,7 +77,10 @@ def remove_leftovers(store: Store) -> None:
             store.fs.rm_file(path)
         else:
             files.setdefault(path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0], []).append(path)
-    there = sorted(files.keys() & TABLES.keys())
+    # Tables of a later version count, too, by their lists: a takedown removes rows from them.
+    there = sorted(
+        table for table, paths in files.items() if table in TABLES or store.at(f"tables/{table}/{LIST_FILE}") in paths
+    )
     for table, _ in zip(there, map_ordered(store.parts, there, REQUESTS_AT_ONCE), strict=True):
         store.purge(table, files[table])
     if store.path in HOLDS:

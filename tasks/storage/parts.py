@@ -106,7 +106,10 @@ def listed_in_batches(store: Store) -> Iterator[ListParts]:
     def write() -> None:
         nonlocal last
         for table in sorted(waiting, key=lambda name: (not name.startswith("signals/"), name == "image_files")):
-            store.add_parts(table, waiting.pop(table))
+            store.add_parts(table, waiting[table])
+            del waiting[
+                table
+            ]  # not before: what could not be listed stays first in line, and nothing after it is listed
         last = time.monotonic()
 
     def add(parts: Iterable[tuple[str, str]]) -> None:
@@ -206,4 +209,4 @@ def append_incrementally(store: Store, table: str) -> Iterator[AppendRows]:
     new = store.parts(table)[len(before) :]
     if len(new) > 1:
         merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
-        store.list_parts(table, [*before, merged])
+        store.list_parts(table, list(dict.fromkeys([*before, merged])))

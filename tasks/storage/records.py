@@ -174,7 +174,8 @@ def earlier_drops(store: Store) -> list[DropCounts]:
 
 def record_paths(store: Store) -> list[str]:
     """Paths of all records, relative to the store, oldest first."""
-    return sorted(path.removeprefix(f"{store.path}/") for path in store.fs.find(store.at(_FOLDER)))
+    paths = store.fs.find(store.at(_FOLDER))
+    return sorted(path.removeprefix(f"{store.path}/") for path in paths if path.endswith(".json"))  # no half one
 
 
 AUDIT = "audit"

@@ -39,7 +39,7 @@ from tasks.storage.layout import (
 )
 from tasks.storage.parquet import REQUESTS_AT_ONCE, conform, encode_parquet, frame_types, top_columns
 
-_LIST = "parts.json"
+LIST_FILE = "parts.json"
 SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 4 * 1024 * 1024, 262_144
 AT_ONCE_BYTES = 16 * 1024 * 1024
 """Columns of a part on an object store that take no more are fetched at once."""
@@ -202,7 +202,7 @@ class Store:
         """Names of the listed parts of a table, oldest first."""
         if (cached_parts := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
             return list(cached_parts)
-        listed = self.read_bytes(f"tables/{table}/{_LIST}")
+        listed = self.read_bytes(f"tables/{table}/{LIST_FILE}")
         try:
             parts = [] if listed is None else json.loads(listed)
         except ValueError:
@@ -337,9 +337,9 @@ class Store:
     def add_parts(self, table: str, parts: Sequence[str]) -> None:
         """Add written parts to the list. Unlisted parts that other threads are writing stay on disk."""
         listed = self.parts(table)
-        new = [part for part in parts if part not in listed]
-        if new:
-            self._list(table, [*listed, *new])
+        all_parts = list(dict.fromkeys([*listed, *parts]))
+        if all_parts != listed:
+            self._list(table, all_parts)
 
     def list_parts(self, table: str, parts: Sequence[str]) -> None:
         """Make exactly these parts the table; all other files of it are deleted."""
@@ -349,10 +349,14 @@ class Store:
 
     def purge(self, table: str, found: Iterable[str] | None = None) -> None:
         """Delete replaced parts and what killed writers left; `found` are the table's files, if they are known."""
-        listed = {*self.parts(table), _LIST}
-        with suppress(FileNotFoundError):
-            for path in found or self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
-                if path.rsplit("/", 1)[-1] not in listed:
+        listed = {*self.parts(table), LIST_FILE}
+        try:
+            paths = found or self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True)
+        except FileNotFoundError:
+            return
+        for path in paths:
+            if path.rsplit("/", 1)[-1] not in listed:
+                with suppress(FileNotFoundError):  # another process deleted it
                     self.fs.rm_file(path)
 
     def damage(self) -> Iterator[str]:
@@ -408,7 +412,7 @@ class Store:
         copy = "put a copy of the store in its place, or start a new one"
         return StoreUnwell(
             f"store {self.root!r} is damaged: a part of table {table!r}, or the list of them, is lost or broken; "
-            + (again if TABLES[table].derived else copy)
+            + (again if TABLES.get(table, _UNKNOWN).derived else copy)
         )
 
     def _list(self, table: str, parts: Sequence[str]) -> None:
@@ -416,7 +420,7 @@ class Store:
             state_layout(self)
             self._has_stated_layout = True
         LISTS.pop((self.path, table), None)
-        self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
+        self.write_bytes(f"tables/{table}/{LIST_FILE}", json.dumps(list(parts)).encode())
         if self.path in HOLDS:
             LISTS[self.path, table] = list(parts)
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, count
 
 import numpy as np
 import polars as pl
@@ -97,7 +98,7 @@ def _common_tags(tags: pl.Series) -> tuple[str, ...]:
     """Tags of at least half of the documents, the most frequent first."""
     # One row is one tag, and how many of the documents have it.
     counted = (
-        pl.DataFrame({"tag": tags.explode().drop_nulls()})
+        pl.DataFrame({"tag": tags.list.unique().explode().drop_nulls()})
         .group_by("tag")
         .len()
         .sort("len", "tag", descending=[True, False])
@@ -136,7 +137,9 @@ def topic_names(
     keys = {n: _key(facts) for n, facts in enumerate(evidence) if n in topics}
     fresh = [n for n, key in keys.items() if key not in kept_names]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
-    kept_names |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
+    for n, name in zip(fresh, answers, strict=True):
+        if not isinstance(name, Failed) and name.strip():
+            kept_names[keys[n]] = name
     names = {-1: OUTLIERS_NAME, **(stay or {})}
     for n, key in sorted(keys.items()):
         names[n] = _unlike(
@@ -174,8 +177,12 @@ def names_that_stay(store: Store, fit: Fit, kept: pl.Series, evidence: Sequence[
     past = fit_in_use(store)
     if past is None or past.model != fit.about.model:
         return {}
+    members = store.read("topics", ["document_id", "topic", "name"])
+    fitted = members.join(fit.table.select("document_id", fitted_topic="topic"), on="document_id")
+    if (fitted["topic"] != fitted["fitted_topic"]).any():  # a run was killed before it wrote the topics of this fit
+        return {}
     # One row is one topic with its name; the table has a row a document, and outliers are no topic.
-    named = store.read("topics", ["topic", "name"]).unique().filter(pl.col("topic") >= 0).sort("topic")
+    named = members.select("topic", "name").unique().filter(pl.col("topic") >= 0).sort("topic")
     lost = set(fit.table.filter(~pl.col("document_id").is_in(kept.implode()))["topic"])
     stay = {}
     for topic, name in named.iter_rows():
@@ -187,11 +194,10 @@ def names_that_stay(store: Store, fit: Fit, kept: pl.Series, evidence: Sequence[
 
 def _unlike(others: Collection[str], name: str, topic: int, more_words: Sequence[str]) -> str:
     """The name, with another of the topic's words or at last the topic's number if it is taken."""
-    for end in ("", *(f", {word}" for word in more_words if word not in name), f" ({topic})"):
-        longer = f"{one_line(name, NAME_CHARACTERS_MAX - len(end))}{end}"
-        if longer not in others:
-            break
-    return longer
+    words = (f", {word}" for word in more_words if word not in name and len(word) < NAME_CHARACTERS_MAX // 2)
+    numbers = (f" ({number})" for number in count(topic))
+    longer_names = (f"{one_line(name, NAME_CHARACTERS_MAX - len(end))}{end}" for end in chain([""], words, numbers))
+    return next(longer for longer in longer_names if longer not in others)
 
 
 def _key(evidence: TopicEvidence) -> str:
@@ -252,6 +258,7 @@ def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) ->
 
     A name that a provider gave is searched once by each version of the finder: `topic_names` keeps the answer.
     A single word is no person here: lists of words (`giraffe, savanna`) look like lists of first names to the finder.
+    Of what it takes for one person, each piece between commas counts for itself.
     """
     kept = store.read(TOPIC_NAMES)
     earlier_verdicts = dict(kept.filter(searched_by=finder.version).select("shown", "personal").iter_rows())
@@ -271,4 +278,4 @@ def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) ->
 
 def _holds(name: str, spans: Iterable[PiiSpan]) -> bool:
     matches = ((span.type, name[span.start : span.end]) for span in spans)
-    return any(kind != "person" or (" " in value.strip() and "," not in value) for kind, value in matches)
+    return any(kind != "person" or any(" " in piece.strip() for piece in value.split(",")) for kind, value in matches)

@@ -139,8 +139,7 @@ def fit_and_assign(
     fits = _Fits(store, documents, asked_documents, drift_until, settings)
     first = fits.of_day(fit_until)
     if fits.decided(first):  # and what is kept may not decide again
-        in_use = fits.in_use() or first
-        tried = (first,) if in_use.about.model == first.about.model else (first, in_use)
+        tried = _distinct(first, fits.in_use() or first)
         return replace(_topics(store, documents, tried[-1], settings), tried=tried)
     topics = _topics(store, documents, first, settings)
     late = documents.up_to(drift_until) & ~documents.up_to(fit_until)
@@ -149,7 +148,12 @@ def fit_and_assign(
     if drifted <= chosen.drift_max or far < members_min(int(documents.kept.sum()), chosen):
         return replace(topics, drifted=drifted, tried=(first,))
     again = fits.of_day(drift_until)
-    return replace(_topics(store, documents, again, settings), drifted=drifted, tried=(first, again))
+    return replace(_topics(store, documents, again, settings), drifted=drifted, tried=_distinct(first, again))
+
+
+def _distinct(first: Fit, last: Fit) -> tuple[Fit, ...]:
+    """Both fits, or the first alone where they have the same documents: the store keeps each once."""
+    return (first,) if last.about.model == first.about.model else (first, last)
 
 
 def _drift_growth(settings: TopicSettings) -> float:
@@ -196,9 +200,11 @@ class _Fits:
         recipe = [version, chosen, settings.seed, documents.vectors.shape[1]]
         self._recipe = _digest(json.dumps(recipe).encode(), 8)
         self._keys = pl.DataFrame({"document_id": documents.ids, "vector": _vector_digests(documents.vectors)}, _KEY)
-        fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{self._recipe}-")).sort("document_id")
+        fits = (
+            store.read(TABLE).filter(pl.col("model").str.starts_with(f"{self._recipe}-")).sort("document_id", "model")
+        )
         self._stored = {str(rows["model"][0]): rows for rows in fits.partition_by("model", maintain_order=True)}
-        abouts = (TopicFit(**row) for row in store.read(FITS_TABLE).sort("fit_day").iter_rows(named=True))
+        abouts = (TopicFit(**row) for row in store.read(FITS_TABLE).sort("fit_day", "model").iter_rows(named=True))
         self._abouts: Mapping[str, TopicFit] = {about.model: about for about in abouts if about.model in self._stored}
         self._takedowns = bool(store.parts("takedowns"))
 
@@ -346,12 +352,14 @@ def _topics(store: Store, documents: TopicDocuments, fit: Fit, settings: Setting
     lend = shard_runner(settings) is not None
     work = partial(assign_shard, store.root, lent(store, LENT, fitted) if lend else fitted, model)
     assignments = map_shards(work, ((reach[shard], vectors[others[shard]]) for shard in shards), settings)
-    for shard, (part, beyond) in zip(shards, assignments, strict=True):
-        far[others[shard]] = beyond
-        assigned.append(part)
-        unload(vectors)
-    if lend:
-        store.purge(table_name(LENT))
+    try:
+        for shard, (part, beyond) in zip(shards, assignments, strict=True):
+            far[others[shard]] = beyond
+            assigned.append(part)
+            unload(vectors)
+    finally:
+        if lend:
+            store.purge(table_name(LENT))
     order = np.argsort(np.concatenate([rows, others]))
     both = ([getattr(part, name) for part in assigned] for name in ("labels", "probabilities", "positions"))
     return Topics(Clustering(*(np.concatenate(parts)[order] for parts in both)), fit, far)
@@ -398,14 +406,15 @@ def changes_in_words(changes: pl.DataFrame, new: pl.DataFrame) -> str:
     """One line: the share of documents outside the successor of their topic, and how many topics ended or are new."""
     real = changes.filter(pl.col("old_topic") >= 0)
     stayed = changes.filter(pl.col("successor") | ((pl.col("old_topic") < 0) & (pl.col("new_topic") < 0)))
-    moved = 1 - int(stayed["documents"].sum()) / max(1, int(changes["documents"].sum()))
+    moved = int(changes["documents"].sum()) - int(stayed["documents"].sum())
+    moved_share = moved / max(1, int(changes["documents"].sum()))
     successors = changes.filter("successor")
     share = pl.col("documents") / pl.col("documents").sum().over("old_topic")
     split = real.filter(share >= SPLIT_SHARE_MIN).filter(pl.col("new_topic") >= 0)["old_topic"].value_counts()
     ended = set(real["old_topic"]) - set(successors["old_topic"])
     fresh = set(new.filter(pl.col("topic") >= 0)["topic"]) - set(successors["new_topic"])
     return (
-        f"topics were fitted again: {100 * moved:.1f} % of {changes['documents'].sum():,} documents moved; "
+        f"topics were fitted again: {100 * moved_share:.1f} % of {changes['documents'].sum():,} documents moved; "
         f"{len(successors)} topics continue, {len(ended)} ended, {len(fresh)} are new, "
         f"{split.filter(pl.col('count') > 1).height} split (table topic_changes)"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tasks.runtime.scripts import SPACELESS
 from tasks.storage.queries.signals import on_disk, unload
 
 DISTINCTIVE_WORDS = 13
@@ -17,7 +18,7 @@ RUN_WORDS = 4
 """Words per run. Changing one word in a text of 13 leaves 6 of its 10 runs."""
 INDEXED_BYTES = 1024 * 1024
 """Text processed at a time, about: as words it takes ten times the memory."""
-_WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}_]+"
+_WORD = rf"[{SPACELESS}]|[\p{{L}}\p{{M}}\p{{N}}_]+"
 """In scripts without spaces, every character is a word."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _OFTEN_BITS = 22

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.items.image import NearImage
 from schemas.policy import NearImages
+from tasks.dedup.colours import CELLS
 from tasks.dedup.near_images import (
     COSINES_AT_ONCE,
     grey_correlations,
@@ -176,10 +177,15 @@ RAMP = bytes(range(256)).hex() * 4
 IDS = [f"{number:032x}" for number in range(12)]
 
 
-def _hold(store: Store, images: dict[str, int]) -> None:
-    """These images, each with the given bits in both hashes, are what the store holds."""
+RED, BLUE = bytes([110, 200] * CELLS).hex(), bytes([200, 110] * CELLS).hex()
+
+
+def _hold(store: Store, images: dict[str, int], **colours: str) -> None:
+    """These images, each with the given bits in both hashes, are what the store holds, and colours of some."""
     hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}", "grey": RAMP} for name, bits in images.items()}
     store.replace("signals/image_hash", facts_frame("image_hash", hashes))
+    chromas = {name: {"chroma": chroma} for name, chroma in colours.items()}
+    store.replace("signals/image_colour", facts_frame("image_colour", chromas))
 
 
 def _stored_pairs(store: Store) -> list[tuple[str, str]]:
@@ -229,6 +235,16 @@ def test_a_new_image_is_paired_with_those_that_were_searched_for_before(store):
     _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1, IDS[3]: 3})
     _searched(store)
     assert _stored_pairs(store) == [(IDS[0], IDS[1]), (IDS[0], IDS[3]), (IDS[1], IDS[3])]
+
+
+def test_a_colour_that_is_measured_a_night_later_ends_a_pair(store):
+    """The first night a worker failed; the second one gives the pairs that one search of all gives."""
+    images = {A: 0, B: 0}
+    _hold(store, images, **{A: RED})
+    _searched(store)
+    before = _stored_pairs(store)
+    _hold(store, images, **{A: RED, B: BLUE})
+    assert (before, _searched(store), _stored_pairs(store)) == ([(A, B)], 1, [])
 
 
 def test_another_radius_searches_everything_again(store):

@@ -156,6 +156,31 @@ def test_a_run_that_was_killed_anywhere_leaves_no_line_twice(tmp_path, step, num
         assert store.read(table).sort(order).equals(expected.read(table).sort(order)), table
 
 
+def test_a_file_that_a_killed_run_half_listed_has_no_line_twice_when_it_is_back_later(tmp_path):
+    """A run between the two, which does not see the file, forgets nothing of it."""
+    logs, other_day = tmp_path / "logs", "2024-06-21-conv.json"
+    write(logs, DAY, *RECORDS[:4])
+    ingested(logs, tmp_path / "store")
+    write(logs, other_day, chat("z", at=86400))
+    with suppress(Killed), ends_at("write", r"/log_files/"):
+        ingested(logs, tmp_path / "store")
+    (logs / other_day).unlink()
+    write(logs, DAY, *RECORDS)
+    ingested(logs, tmp_path / "store")
+    write(logs, other_day, chat("z", at=86400), chat("later", at=86401))
+    store, expected = ingested(logs, tmp_path / "store"), ingested(logs, tmp_path / "calm")
+    assert store.read("sightings").height == expected.read("sightings").height
+
+
+def test_rejected_lines_of_a_file_that_lost_others_are_not_counted(tmp_path):
+    """What is not read is not rejected either."""
+    write(tmp_path / "logs", DAY, chat("a"), chat("b"), b"{")
+    ingested(tmp_path / "logs", tmp_path / "store")
+    write(tmp_path / "logs", DAY, chat("a"), b"[")
+    counts = read_again(tmp_path)
+    assert (counts["files_shrunk"], counts["lines"], counts["rejected"]) == (1, 0, 0)
+
+
 COMPARED = ("sightings", "conversations", "battles", "rejects", "log_files")
 
 

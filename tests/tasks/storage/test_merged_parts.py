@@ -1,7 +1,9 @@
 """Parts are listed in batches and merged when a stage ends; a bucket is asked little; a kill loses nothing."""
 
+import errno
 import os
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +21,7 @@ from tasks.storage.tables import Store, frame_of
 from tests.builders import facts_frame
 from tests.counted_way import counted_way
 from tests.damage import damaged_columns
-from tests.disk_steps import Killed, killed_after, steps_at
+from tests.disk_steps import Killed, Step, heard, killed_after, steps_at
 from tests.s3_server import s3_here
 
 TABLE = "signals/tokens"
@@ -49,6 +51,30 @@ def many(store):
     """A store with a table of many small parts."""
     store.add_parts(TABLE, [part for _, part in _written(store)])
     return store
+
+
+def test_an_error_that_passes_leaves_no_part_out_that_later_ones_stand_on(store, clock):
+    """Files listed without their images would never be taken in again."""
+    tried: list[str] = []
+
+    def fail_once(step: Step) -> None:
+        if step.kind == "write" and f"{TABLE}/parts.json" in step.path:
+            tried.append(step.path)
+            if len(tried) == 1:
+                raise OSError(errno.EIO, "Input/output error")
+
+    signals = store.write_part(TABLE, _rows(1))
+    files = store.write_part("image_files", store.empty("image_files"))
+    with heard(fail_once), suppress(OSError), listed_in_batches(store) as list_parts:
+        clock.later(LIST_SECONDS)
+        list_parts([("image_files", files), (TABLE, signals)])
+    assert (len(tried), store.parts(TABLE)) == (2, [signals])
+
+
+def test_a_part_that_is_listed_twice_at_once_is_there_once(store):
+    part = store.write_part(TABLE, _rows(1))
+    store.add_parts(TABLE, [part, part])
+    assert store.parts(TABLE) == [part]
 
 
 def test_parts_are_listed_together_even_when_the_work_fails(store):

@@ -5,6 +5,7 @@ import uuid
 from contextlib import suppress
 
 import polars as pl
+import pyarrow as pa
 import pytest
 import s3fs
 
@@ -12,6 +13,7 @@ from schemas.errors import BadInput, StoreUnwell
 from schemas.items.reject import Reject
 from schemas.tables import TABLES
 from tasks.storage.lock import remove_leftovers
+from tasks.storage.records import record_paths
 from tasks.storage.tables import AT_ONCE_BYTES, PART_ROWS, SLICE_BYTES, Store, frame_of, frame_schema
 from tests.disk_steps import Killed, Step, heard, killed_after
 
@@ -197,6 +199,39 @@ def test_only_what_killed_writers_left_is_swept_away(store):
     store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
     remove_leftovers(store)
     assert sorted(store.fs.find(store.path)) == before
+
+
+LATER_TABLE = "made_by_a_later_version"
+
+
+def test_what_a_killed_takedown_left_of_a_table_of_a_later_version_is_swept_away(store):
+    """A takedown lists such a table without the rows it removes, and is killed before it deletes the part with them."""
+    parts = [store.write_part(LATER_TABLE, pa.table({"text": [text]})) for text in ("stays", "withdrawn")]
+    store.add_parts(LATER_TABLE, parts[:1])
+    remove_leftovers(store)
+    assert _files(store, LATER_TABLE) == {parts[0], "parts.json"}
+
+
+def test_one_of_several_leftovers_that_is_gone_already_keeps_none_of_the_others(store):
+    """Another process deletes it between the listing and its turn."""
+    parts = [store.write_part("rejects", _rejects(number)) for number in range(3)]
+    paths = [store.at(f"tables/rejects/{part}") for part in ("gone.parquet", *parts)]
+    store.purge("rejects", paths)
+    assert store.fs.find(store.at("tables/rejects")) == []
+
+
+def test_damage_of_a_table_of_a_later_version_is_one_line(store):
+    part = store.write_part(LATER_TABLE, pa.table({"text": ["whole"]}))
+    store.add_parts(LATER_TABLE, [part])
+    store.fs.pipe_file(store.at(f"tables/{LATER_TABLE}/{part}"), b"broken")
+    (line,) = store.damage()
+    assert LATER_TABLE in line
+
+
+def test_a_record_that_is_being_written_is_no_record(store):
+    store.write_bytes("runs/20240601T000000Z.json", b"{}")
+    store.fs.pipe_file(store.at("runs/20240602T000000Z.json.4711.tmp"), b"half")
+    assert record_paths(store) == ["runs/20240601T000000Z.json"]
 
 
 def _long_rows(store: Store, count: int, letters: int) -> pl.DataFrame:

@@ -3,17 +3,28 @@
 import math
 import tracemalloc
 from collections import Counter
+from datetime import date
 
 import numpy as np
 import polars as pl
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
+from schemas.items.topic import TopicFit, TopicMember
+from schemas.signals import PiiSpan
 from tasks.providers.capabilities import Failed, TopicEvidence
 from tasks.providers.embedded.texts import Keywords
-from tasks.storage.tables import Store
-from tasks.topics.descriptions import EXEMPLARS_A_TOPIC, WORDS, topic_evidence, topic_names, topic_tree
-from tasks.topics.fit import changes_in_words, topic_changes
+from tasks.storage.tables import Store, frame_of
+from tasks.topics.descriptions import (
+    EXEMPLARS_A_TOPIC,
+    WORDS,
+    names_that_stay,
+    personal_names,
+    topic_evidence,
+    topic_names,
+    topic_tree,
+)
+from tasks.topics.fit import Fit, changes_in_words, topic_changes
 from tasks.topics.words import words
 
 TEXTS = ["red fish river", "red fish lake", "red chart axis", "red chart legend chart", "zebra zebra zebra"]
@@ -280,6 +291,68 @@ class _Namer:
     def name_topics(self, topics):
         self.asked += [topic.keywords for topic in topics]
         return [Failed("refused") if "bad" in topic.keywords else topic.keywords[0].title() for topic in topics]
+
+
+class _Silent(_Unable):
+    """A service that answers with spaces."""
+
+    def name_topics(self, topics):
+        return [" " for _ in topics]
+
+
+def test_a_topic_is_named_by_its_tags_when_the_service_answers_nothing(tmp_path):
+    assert _names(tmp_path, [TopicEvidence((), (), ("Plants",))], _Silent()) == {0: "Plants", -1: "outliers"}
+
+
+def test_a_name_whose_number_is_taken_by_a_name_that_stays_gets_another(tmp_path):
+    store, labels = Store.open(str(tmp_path / "store")), np.array([0, 1, 2], np.int32)
+    evidence = [TopicEvidence(("cats",), ())] * 3
+    names = topic_names(store, evidence, pl.Series(["a", "b", "c"]), labels, Keywords(), {0: "cats (1)", 2: "cats"})
+    assert names[1] == "cats (2)"
+
+
+class _Finder:
+    """A finder that takes the whole text for one person."""
+
+    version = "whole"
+
+    def find_pii(self, texts):
+        return [[PiiSpan(start=0, end=len(text), type="person", confidence=1.0)] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_personal"),
+    [
+        ("Anna Schmidt", True), ("Anna Schmidt, Paul Weber", True), ("savanna, Anna Schmidt", True),
+        ("giraffe, savanna", False), ("giraffe", False), ("Schmidt , Weber", False),
+    ],
+)  # fmt: skip
+def test_a_name_with_a_person_of_two_words_is_personal_wherever_commas_stand(tmp_path, name, is_personal):
+    assert personal_names(Store.open(str(tmp_path)), {0: name}, _Finder()) == ({0} if is_personal else set())
+
+
+STORED_TOPICS = [("d1", 0, "cats"), ("d2", 1, "dogs")]
+
+
+@pytest.mark.parametrize(
+    ("fitted_topics", "names"),
+    [({"d1": 0, "d2": 1}, {0: "cats", 1: "dogs"}), ({"d1": 1, "d2": 0}, {})],
+    ids=["of this fit", "of the fit before"],
+)
+def test_names_stay_only_where_the_stored_topics_are_of_the_fit_that_stays(tmp_path, fitted_topics, names):
+    """A run may be killed after it wrote a new fit and before it wrote the topics that have the names."""
+    store, day = Store.open(str(tmp_path)), date(2024, 6, 1)
+    about = TopicFit(model="m", fit_day=day, drift_day=day, asked="", decided_by="", policy_hash="", in_use=True)
+    store.replace("topic_fits", frame_of(TopicFit, [about]))
+    members = [
+        TopicMember(document_id=document, topic=topic, name=name, probability=1.0, x=0.0, y=0.0)
+        for document, topic, name in STORED_TOPICS
+    ]
+    store.replace("topics", frame_of(TopicMember, members))
+    table = pl.DataFrame({"document_id": list(fitted_topics), "topic": list(fitted_topics.values())})
+    fit = Fit(table.cast({"topic": pl.Int32}), np.array([0, 1]), about, stands=True)
+    evidence = [TopicEvidence(("cats",), ()), TopicEvidence(("dogs",), ())]
+    assert names_that_stay(store, fit, table["document_id"], evidence) == names
 
 
 def test_a_provider_is_shown_the_same_evidence_once_and_a_failure_again(tmp_path):

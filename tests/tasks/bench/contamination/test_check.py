@@ -231,8 +231,17 @@ def test_each_sign_of_a_script_without_blanks_is_a_word():
     assert words_of_each(pl.Series(["三角形 ABC 的面积"])).to_list() == [["三", "角", "形", "abc", "的", "面", "积"]]
 
 
-def test_a_prompt_in_a_script_without_blanks_is_found_in_a_part_of_it():
-    prompt = "图中三角形两条边相等请问另外两个角各是多少度"
+WITHOUT_BLANKS = {
+    "Chinese": "图中三角形两条边相等请问另外两个角各是多少度",
+    "Thai": "ภาพนี้แสดงอะไรและถ่ายที่ไหน",
+    "Lao": "ຮູບນີ້ສະແດງຫຍັງແລະຖ່າຍຢູ່ໃສ",
+    "Khmer": "តើរូបភាពនេះបង្ហាញអ្វីហើយថតនៅឯណា",
+    "Burmese": "ဤပုံတွင်မည်သည့်အရာကိုပြထားသနည်း",
+}
+
+
+@pytest.mark.parametrize("prompt", WITHOUT_BLANKS.values(), ids=WITHOUT_BLANKS)
+def test_a_prompt_in_a_script_without_blanks_is_found_in_a_part_of_it(prompt):
     assert _found([prompt], [prompt[2:]])[0, 0][0] == "near"
 
 
