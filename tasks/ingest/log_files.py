@@ -347,7 +347,7 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
-_COLUMNS_SHOWN = 8
+_COLUMNS_SHOWN, _FILES_SHOWN = 8, 3
 _INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json", "presets.json")
 """Files beside the data that are none."""
 _OF_LOGS = frozenset({"type", "tstamp"})
@@ -361,6 +361,8 @@ def source_files(
 
     Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns. With
     the format of arena logs, or their columns, JSON of any name is a log.
+    Files without a row are read as the first of the others.
+
     Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, a table
     lacks columns of `format`, or a window is given for undated files.
     """
@@ -378,7 +380,13 @@ def source_files(
     sources = [(path, source_name(path, folder)) for path in data_paths]
     files = [LogFile(path, source, None, name_is_flagged(source)) for path, source in sources]
     if format is None:
-        return [(file, _format_of(file)) for file in files]
+        with_rows = [(file, _format_of(file)) for file in files if _holds_rows(file)]
+        if not with_rows:
+            names = ", ".join(repr(file.path.name) for file in files[:_FILES_SHOWN])
+            raise BadInput(f"there is no row in {str(place)!r} ({names}); give files that hold some")
+        # A file that is still empty is read as the others are, and again when it has rows of another format.
+        formats = dict(with_rows)
+        return [(file, formats.get(file, with_rows[0][1])) for file in files]
     if format != ARENA_LOGS:
         _check_fit(files, adapter(format))
     return [(file, format) for file in files]
@@ -409,6 +417,14 @@ def is_table(path: Path) -> bool:
 def _plain(path: Path) -> Path:
     """The path without the ending of a compressed file."""
     return path.with_suffix("") if path.suffix in _COMPRESSED else path
+
+
+def _holds_rows(file: LogFile) -> bool:
+    """Whether a file has columns, or anything that may be a row; a table without rows has columns."""
+    if is_table(file.path):
+        return bool(columns_of(file))
+    first_lines = islice(lines(file), _LINES_TRIED)
+    return any(without_mark(raw, number).strip() for number, raw in first_lines)
 
 
 def _format_of(file: LogFile) -> str:
@@ -488,15 +504,21 @@ def _kinds_of_table(path: Path) -> dict[str, frozenset[ColumnKind]]:
     return {field.name: _kinds_of_type(field.type) for field in _schema_of_table(path)}
 
 
+_LIST_TYPES = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view, pa.types.is_large_list_view,
+    pa.types.is_fixed_size_list,
+)  # fmt: skip
+
+
 def _kinds_of_type(arrow_type: pa.DataType) -> frozenset[ColumnKind]:
     value_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
     if pa.types.is_null(value_type):
         return frozenset()
     if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
         return frozenset({ColumnKind.TEXT})
-    if pa.types.is_struct(value_type):
+    if pa.types.is_struct(value_type) or pa.types.is_map(value_type):
         return frozenset({ColumnKind.OBJECT})
-    is_list = pa.types.is_list(value_type) or pa.types.is_large_list(value_type)
+    is_list = any(is_type(value_type) for is_type in _LIST_TYPES)
     return frozenset({ColumnKind.LIST if is_list else ColumnKind.OTHER})
 
 
@@ -609,14 +631,14 @@ def table_rows(
     try:
         for batch in _batches(path, columns, image_bytes, facts):
             yield from _rows(batch)
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, KeyError, pa.ArrowException) as error:  # KeyError: a map with a key twice
         raise _unreadable(path, error) from None
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch; null in place of a time that Python does not have."""
+    """The rows of a batch, maps as objects; null in place of a time that Python does not have."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
         return rows
     except (OverflowError, ValueError):
         columns = [[_value(cell) for cell in column] for column in batch.columns]
@@ -625,7 +647,7 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _value(cell: pa.Scalar) -> Any:
     try:
-        return cell.as_py()
+        return cell.as_py(maps_as_pydicts="strict")
     except (OverflowError, ValueError):
         return None
 

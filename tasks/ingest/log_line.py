@@ -156,6 +156,10 @@ def _opinions_of(record: Record, count: int) -> list[Any]:
         return [None] * count
     if type(opinions) is not list or len(opinions) != count:
         raise LineRejected(RejectReason.BAD_REACTION, "opinions are not one object or null for each state")
+    stated = [opinion for opinion in opinions if opinion is not None]
+    if len(stated) == 1 and type(stated[0]) is dict and record.get("type") in _WINNERS:
+        # A vote compares two answers of one turn, also where words are about one of them alone.
+        return [{"turn": stated[0].get("turn")} if opinion is None else opinion for opinion in opinions]
     return opinions
 
 
@@ -171,7 +175,8 @@ def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, A
         return {**_NO_OPINION, "turn": (message_count + 1) // 2, "liked": liked}
     if type(stated) is not dict:
         raise _bad_reaction("an opinion", stated)
-    opinion: dict[str, Any] = {name: stated.get(name) for name in _NO_OPINION}
+    # NaN is what tables of numbers have in place of null.
+    opinion: dict[str, Any] = {name: None if (value := stated.get(name)) != value else value for name in _NO_OPINION}
     if liked is not None and "liked" not in stated:
         opinion["liked"] = liked
     turn = opinion["turn"]
@@ -200,12 +205,14 @@ def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, A
 def _words(name: str, value: Any) -> list[str]:
     """The texts of a list; none for null."""
     words = [] if value is None else value
-    is_short = type(words) is list and all(
-        type(word) is str and word.isprintable() and len(word) <= _TAG_CHARACTERS_MAX for word in words
-    )
-    if not is_short:
+    if type(words) is not list or not all(map(is_word, words)):
         raise _bad_reaction(name, value)
     return words
+
+
+def is_word(value: object) -> bool:
+    """Whether a value may be a tag or a language of an opinion: a printable text that is not long."""
+    return type(value) is str and value.isprintable() and len(value) <= _TAG_CHARACTERS_MAX
 
 
 def _bad_reaction(name: str, value: object) -> LineRejected:

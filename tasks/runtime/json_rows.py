@@ -71,7 +71,7 @@ def _as_json(odd: re.Match[bytes]) -> bytes:
     return _SURROGATE.sub(lambda half: rb"\ufffd" if half["lone"] else half[0], odd[0])
 
 
-_ARRAY = re.compile(rb"\s*\[\s*\{")
+_ARRAY = re.compile(rb"\s*\[\s*(?:\{|\]\s*\Z)")
 _TABLE = re.compile(
     rb'\s*\{\s*"(?:[^"\\]|\\.){1,200}"\s*:\s*\{\s*"\d+"\s*:'  # {"model_a": {"0": …: columns of rows
     rb'|\s*\{\s*"\d+"\s*:\s*\{'  # {"0": {"model_a": …: rows of columns
@@ -84,7 +84,7 @@ _FIELDS = r'(?:"[a-z_]{1,40}"\s*:\s*(?:"[^"\\]{0,200}"|true|false|null|-?[0-9.]{
 """Fields of an API's list beside its elements."""
 _LIST_HEAD = rf'\{{\s*{_FIELDS}\s*,\s*)*"data"\s*:\s*\['
 _LIST_TAIL = rf"\](?:\s*,\s*{_FIELDS}))*\s*\}}"
-_LIST = re.compile(rf'\s*(?=\{{\s*(?:"object"\s*:\s*"list"|\r?\n)){_LIST_HEAD}\s*\{{'.encode())
+_LIST = re.compile(rf'\s*(?=\{{\s*(?:"object"\s*:\s*"list"|\r?\n)){_LIST_HEAD}\s*[\{{\]]'.encode())
 _PRINTED = re.compile(rb'\s*\{[ \t]*\r?\n\s*"(?!(?:tstamp|type|models?|states?|ip|start)")')
 """An object over several lines. A record of a log that was broken into lines stays lines: flags are searched there."""
 

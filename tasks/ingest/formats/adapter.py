@@ -49,7 +49,7 @@ class RowExcluded(LineRejected):
         """`mark` is the name of what excludes the row; `id_column` as in `battle`."""
         super().__init__(RejectReason.EXCLUDED_BY_SOURCE, f"by {mark}")
         stated_id = row.get(id_column)
-        self.conv_ids = () if stated_id is None else _ids_of_sides(_stated_id(stated_id))
+        self.conv_ids = _ids_of_sides(_stated_id(stated_id)) if is_stated(stated_id) else ()
         """Ids of the conversations that the row would be; none where it has no id."""
 
 
@@ -292,9 +292,7 @@ def names_of_file(place: Place, image: SourceRow) -> list[str]:
 def seconds(row: SourceRow, place: Place) -> Any:
     """The row's time as it stands there, which is read with the record; a row without one gets one in its order."""
     for key in ("tstamp", "timestamp", "created", "created_at"):
-        time = row.get(key)
-        is_nan = time != time
-        if time is not None and not is_nan:
+        if is_stated(time := row.get(key)):
             return time
     return UNDATED_SECONDS + place.line / 1e6
 
@@ -302,13 +300,26 @@ def seconds(row: SourceRow, place: Place) -> Any:
 def person(row: SourceRow) -> str | None:
     """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
     for key in ("judge", "judge_hash", "user_id", "user", "evaluation_session_id"):
-        if row.get(key) is not None:
+        if is_stated(row.get(key)):
             return str(row[key])
     return None
 
 
+def is_stated(value: Any) -> bool:
+    """Whether a value that names something, such as an id, is there: not null, NaN, or a text of blanks."""
+    is_blank = isinstance(value, str) and not value.strip()
+    return value is not None and value == value and not is_blank
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number, also as 3.0, as columns of numbers with nulls have it; None for another value."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
 def _id(value: Any, place: Place) -> str:
-    if value is None:
+    if not is_stated(value):
         of_part = f":{place.part}" if place.part else ""
         return text_id(f"{place.source}:{place.line}{of_part}")
     return _stated_id(value)

@@ -8,11 +8,12 @@ the backend then. A row of a raw export that its source marks is a reject; a fur
 `COMPARIA_SETS`. Models of the new set may be UUIDs: `renames` in a policy says their names.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, without_vote
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, whole_number, without_vote
 from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
@@ -22,6 +23,8 @@ from tasks.runtime.json_rows import loads
 _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
 _NO_VOTE = (None, "idk")
 """Choices of somebody who did not vote, or does not know: the row is a comparison without a vote."""
+_PRINTED_OBJECT = re.compile(r"\A\s*ModelResponse(?:Stream)?\(|ModelResponseStream\(id=")
+"""Text that Python prints of an answer that is still to come."""
 _MUST_BE = {"archived": False, "contains_pii": False, "pii_analyzed": True, "llm_analyzed": True}
 """Marks of a raw export -> the value without which a row is a reject, where the export has the mark. Null is another
 value: nobody has looked."""
@@ -43,6 +46,15 @@ def _require_published(row: SourceRow, id_column: str) -> None:
             raise RowExcluded(excluding[0], row, id_column)
 
 
+def _require_answers(*talks: Any) -> None:
+    """Raises LineRejected where the server stored an object of its library in place of an answer (their issue #285)."""
+    for talk in talks:
+        for message in messages_of(talk):
+            content = message.get("content")
+            if role_of(message) == ASSISTANT and isinstance(content, str) and _PRINTED_OBJECT.search(content):
+                raise LineRejected(RejectReason.BAD_MESSAGES, "an answer is a printed object of the server")
+
+
 def _turn_row(row: SourceRow, place: Place) -> Record:
     """The record of a turn of a comparison: both talks whole, and the vote on the turn, if there is one."""
     _require_published(row, "comparison_id")
@@ -51,9 +63,10 @@ def _turn_row(row: SourceRow, place: Place) -> Record:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "not a_better, b_better, both_good, both_bad, idk or null")
     whole_talks = {"conversation_a": row["full_conversation_a"], "conversation_b": row["full_conversation_b"]}
     turn_count = sum(role_of(message) == USER for message in messages_of(row["full_conversation_a"]))
-    turn = row["turn"]
-    if type(turn) is not int or not 0 <= turn < turn_count:
+    turn = whole_number(row["turn"])
+    if turn is None or not 0 <= turn < turn_count:
         raise LineRejected(RejectReason.BAD_REACTION, f"turn: not one of 0 to {turn_count - 1}, the turns of the talk")
+    _require_answers(*whole_talks.values())
     comparison = {**row, **whole_talks}
     if choice in _NO_VOTE:
         return without_vote(comparison, place, (), id_column="comparison_id")
@@ -123,8 +136,8 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
         raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
     side = matching_sides[0]
     talk = list(messages_of(_talk(row[f"conversation_{side}"])))
-    index = row["msg_index"]
-    if type(index) is not int or not 0 <= index < len(talk):
+    index = whole_number(row["msg_index"])
+    if index is None or not 0 <= index < len(talk):
         raise LineRejected(RejectReason.BAD_REACTION, f"msg_index: not one of 0 to {len(talk) - 1}, the messages")
     if role_of(talk[index]) != ASSISTANT:
         raise LineRejected(RejectReason.BAD_REACTION, "msg_index is that of no answer")
@@ -148,13 +161,9 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
 
 def _as_pair(row: SourceRow) -> SourceRow:
     """The row with the columns that `battle` and `without_vote` read."""
-    return {
-        **row,
-        "model_a": row["model_a_name"],
-        "model_b": row["model_b_name"],
-        "conversation_a": _talk(row["conversation_a"]),
-        "conversation_b": _talk(row["conversation_b"]),
-    }
+    talks = {name: _talk(row[name]) for name in ("conversation_a", "conversation_b")}
+    _require_answers(*talks.values())
+    return {**row, "model_a": row["model_a_name"], "model_b": row["model_b_name"], **talks}
 
 
 def _talk(value: Any) -> Any:

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, chat, pictures
+from tasks.ingest.formats.openwebui_blocks import answer_content
 from tasks.ingest.formats.parts import ASSISTANT, SYSTEM, TOOL, USER
 from tasks.ingest.formats.pictures import SourceRow, as_list
-from tasks.ingest.formats.trees import TreeMessage, branches, rows_of_branches
+from tasks.ingest.formats.trees import TreeMessage, branches, present_nodes, rows_of_branches
 from tasks.ingest.log_line import Place, Record
 
+_NO_PARENT = "00000000-0000-0000-0000-000000000000"
+"""Parent of LibreChat's first messages (`Constants` in packages/data-provider/src/config.ts)."""
 _LIST, _OBJECT = frozenset({ColumnKind.LIST}), frozenset({ColumnKind.OBJECT})
 
 
@@ -43,7 +46,7 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
     """The paths of one exported chat. The older form has no `chat` around it, the oldest a list in place of a tree."""
     exported = row.get("chat") or row
     history = exported.get("history") or {}
-    tree = history.get("messages") or {}
+    tree = present_nodes(history.get("messages") or {})
     listed_messages = {str(number): message for number, message in enumerate(exported.get("messages") or ())}
     nodes = []
     key_before = None
@@ -62,7 +65,9 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
 def _open_webui_message(message: SourceRow) -> SourceRow:
     """Role, content, calls of tools, thoughts and files."""
     calls_and_thoughts = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
-    role_and_content = {"role": message["role"], "content": message.get("content")}
+    role, content = message["role"], message.get("content")
+    is_answer = role == ASSISTANT and isinstance(content, str)
+    role_and_content = {"role": role, "content": answer_content(content) if is_answer else content}
     return role_and_content | calls_and_thoughts | _files(message, "url")
 
 
@@ -87,7 +92,7 @@ def _librechat(row: SourceRow, place: Place) -> list[SourceRow]:
     options = row.get("options") or {}
     nodes = [
         TreeMessage(
-            message["messageId"], message.get("parentMessageId"), _librechat_message(message),
+            message["messageId"], _librechat_parent(message), _librechat_message(message),
             message.get("model") or options.get("model") or message.get("sender"), message.get("createdAt"),
         )
         for message in messages
@@ -97,6 +102,12 @@ def _librechat(row: SourceRow, place: Place) -> list[SourceRow]:
     # The export does not say which path the page showed: the one with the newest message is taken (times of ISO 8601).
     newest = max(nodes, key=lambda node: str(node.time or ""), default=None)
     return rows_of_branches(branches(nodes, newest.key if newest else None), of_chat, row.get("endpoint"))
+
+
+def _librechat_parent(message: SourceRow) -> str | None:
+    """The id of the message before; null for a first one, which has an id of zeros."""
+    parent_id: str | None = message.get("parentMessageId")
+    return None if parent_id == _NO_PARENT else parent_id
 
 
 def _flat(messages: Sequence[SourceRow]) -> Iterator[SourceRow]:
@@ -109,9 +120,14 @@ def _flat(messages: Sequence[SourceRow]) -> Iterator[SourceRow]:
 
 
 def _librechat_message(message: SourceRow) -> SourceRow:
-    """Role, parts, attachments and files. `text` repeats `content` where a message has both."""
-    parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
+    """Role, parts, attachments and files. `text` repeats `content` where a message has both.
+
+    In place of an answer that failed, which has the words of the error, there is null.
+    """
     role = USER if message["isCreatedByUser"] else ASSISTANT
+    if role == ASSISTANT and message.get("error") is True:
+        return {"role": role, "content": None}
+    parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
     attachments = {"attachments": message["attachments"]} if message.get("attachments") else {}
     return {"role": role, "content": parts or message.get("text")} | attachments | _files(message, "filepath")
 
@@ -140,7 +156,7 @@ useBuildMessageTree.ts @00b3bc3."""
 def _chatgpt(row: SourceRow, place: Place) -> list[SourceRow]:
     """The paths of one exported chat. An answer that is several nodes (thoughts, tools, text) is one message."""
     nodes = []
-    for key, node in row["mapping"].items():
+    for key, node in present_nodes(row["mapping"]).items():
         message = node.get("message")
         if message:
             model = (message.get("metadata") or {}).get("model_slug")
@@ -180,7 +196,7 @@ def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]
     elif content.get("parts") is None:
         type_name = "text" if isinstance(content.get("text"), str) else str(content_type)
         yield {"type": type_name, "text": content.get("text")}
-    for part in content.get("parts") or ():
+    for part in as_list(content.get("parts")):
         if isinstance(part, str):
             yield {"type": "text", "text": part}
         elif part.get("content_type") == "image_asset_pointer":

@@ -10,22 +10,20 @@ nothing branches and the same model answers. So all ratings along a talk are of 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
+from tasks.ingest.formats.openwebui_blocks import answer_content
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.formats.trees import present_nodes
 from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
 
 _RATINGS = {1: True, -1: False}
 """Value of a rating, also as 1.0 in a table with nulls -> whether the answer is liked."""
-_BLOCK = re.compile(r'<details\s+type="(?P<type>\w+)"[^>]*>(?P<content>.*?)</details>\s*', re.DOTALL)
-"""A thought, tool or program of a model, as the server writes it into the text of the answer."""
-_SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
-_QUOTED = re.compile(r"^> ?", re.MULTILINE)
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _REASON_CHARACTERS_MAX = 40
 
@@ -49,7 +47,7 @@ class _Tree:
         if snapshot is None:
             raise LineRejected(RejectReason.BAD_STATE, "no snapshot of the chat")
         self._chat = snapshot["chat"]
-        self.messages: Mapping[str, SourceRow] = self._chat["chat"]["history"]["messages"]
+        self.messages = present_nodes(self._chat["chat"]["history"]["messages"])
         self.chat_id = str(row["meta"].get("chat_id") or self._chat.get("id") or row["id"])
 
     def siblings(self, message_id: str) -> list[str]:
@@ -76,14 +74,14 @@ class _Tree:
 
     def _way_to(self, answer_id: str) -> list[str]:
         """Ids of the messages from the first one to this."""
-        way: list[str] = []
+        way: dict[str, None] = {}
         message_id: str | None = answer_id
         while message_id is not None:
             if message_id in way:
                 raise LineRejected(RejectReason.BAD_MESSAGES, "a message is its own parent")
-            way.insert(0, message_id)
+            way[message_id] = None
             message_id = self.messages[message_id].get("parentId")
-        return way
+        return [*reversed(way)]
 
     def _continued(self, answer_id: str, model: str) -> Iterator[str]:
         """Ids of the messages after an answer, a question and its answer at a time."""
@@ -105,20 +103,18 @@ def _model_of(message: SourceRow) -> str:
 
 def _message(message: SourceRow) -> SourceRow:
     """A message of a chat with its parts. Raises LineRejected for a part that cannot be read."""
-    parts: list[SourceRow] = []
-    text = message["content"]
-    if message["role"] == ASSISTANT and isinstance(text, str):
-        for block in _BLOCK.finditer(text):
-            if block["type"] != "reasoning":
-                raise LineRejected(RejectReason.PART_NOT_READ, "a tool or a program that ran within the answer")
-            thought = _QUOTED.sub("", _SUMMARY.sub("", block["content"])).strip()
-            parts.append({"type": "thinking", "thinking": thought})
-        text = _BLOCK.sub("", text)
+    content = message["content"]
+    if message["role"] == ASSISTANT and isinstance(content, str):
+        content = answer_content(content)
+        if isinstance(content, list) and any(part["type"] == "tool_call" for part in content):
+            raise LineRejected(RejectReason.PART_NOT_READ, "a tool or a program that ran within the answer")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    images: list[SourceRow] = []
     for file in message.get("files") or []:
         if file.get("type") != "image":
             raise LineRejected(RejectReason.PART_NOT_READ, "a file of a message that is no image")
-        parts.append({"type": "image_url", "image_url": {"url": file["url"]}})
-    return {"role": message["role"], "content": [*parts, {"type": "text", "text": text}] if parts else text}
+        images.append({"type": "image_url", "image_url": {"url": file["url"]}})
+    return {"role": message["role"], "content": [*images, *parts] if images else content}
 
 
 class _Rated(NamedTuple):

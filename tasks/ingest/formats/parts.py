@@ -152,7 +152,9 @@ def parts_of(message: SourceRow) -> list[MessagePart]:
     if message.get("user_content") is not None and message.get("content") not in (None, message["user_content"]):
         parts.append(MessagePart(_SEARCH_RESULTS))
     for key in _KEYS_BESIDE_CONTENT:
-        values = [value for value in as_list(message.get(key)) if _may_hold_part(value)]
+        if message.get(key) is None:  # most messages have none of these keys
+            continue
+        values = [value for value in as_list(message[key]) if _may_hold_part(value)]
         parts += [MessagePart(key.removesuffix("s"))] * len(values)
     if role_of(message) == TOOL:
         return [MessagePart(TOOL)] * len(parts)

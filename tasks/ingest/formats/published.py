@@ -15,8 +15,9 @@ from typing import Any
 
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
-from tasks.ingest.formats.parts import ASSISTANT, messages_of, role_of
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, pictures
+from tasks.ingest.formats.beside_votes import with_facts_of_vote
+from tasks.ingest.formats.parts import ASSISTANT, TEXT, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
@@ -55,7 +56,8 @@ def _pictures_of_battle(row: SourceRow) -> Sequence[SourceRow]:
 
 def _battles(name: str, *columns: str, about: str, lacks: tuple[str, ...] = ()) -> FormatAdapter:
     def record(row: SourceRow, place: Place) -> Record:
-        return battle(row, place, id_column="question_id" if "question_id" in row else "id")
+        vote = battle(row, place, id_column="question_id" if "question_id" in row else "id")
+        return with_facts_of_vote(vote, row)
 
     return FormatAdapter(
         name,
@@ -92,12 +94,16 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
     * {request, response}, as proxies log them;
     * a line of a batch: {custom_id, params} of Anthropic or {custom_id, body} of OpenAI, and beside it the `result` or
       `response` of the same custom_id. A result alone has no question.
+
+    Of several choices, each is the answer of a conversation of its own.
     """
     messages = row.get("messages")
     if isinstance(messages, Mapping):
-        return [{**row, "messages": messages["data"]}]
+        return _of_each_choice({**row, "messages": messages["data"]})
     if messages is not None:
-        return [row]
+        return _of_each_choice(row)
+    if row.get("data") == []:
+        raise LineRejected(RejectReason.NO_MESSAGES, "a list of no requests")
     if isinstance(row.get("data"), list):
         return [request for completion in row["data"] for request in _requests(completion, place)]
     request = row.get("request") or row.get("params") or row.get("body")
@@ -106,12 +112,27 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
             return [row]
         evidence = "an answer without its question; put the request, or its messages, beside it"
         raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
-    request_id = row.get("id") if row.get("custom_id") is None else text_id(f"{place.source}:{row['custom_id']}")
+    request_id = text_id(f"{place.source}:{row['custom_id']}") if is_stated(row.get("custom_id")) else row.get("id")
     outcome = row.get("response") or row.get("result") or {}
     # OpenAI's batches have the answer below `body`, Anthropic's below `message`; a call that failed has none.
     answer = outcome.get("body") or outcome.get("message") or outcome
     facts = {name: row[name] for name in ("user", "created", "created_at", "timestamp") if row.get(name) is not None}
-    return [{**request, **facts, "id": request_id, "messages": request["messages"], "response": answer}]
+    return _of_each_choice({**request, **facts, "id": request_id, "messages": request["messages"], "response": answer})
+
+
+def _of_each_choice(row: SourceRow) -> list[SourceRow]:
+    """The row once for each of its choices: the first with the id of the row, others with their number behind it."""
+    response = row.get("response")
+    of_response = isinstance(response, Mapping) and not row.get("choices")
+    choices = response.get("choices") if isinstance(response, Mapping) and of_response else row.get("choices")
+    if not isinstance(choices, list) or len(choices) < 2:
+        return [row]
+    rows: list[SourceRow] = []
+    for number, choice in enumerate(choices):
+        answer = {"response": {**response, "choices": [choice]}} if of_response else {"choices": [choice]}
+        has_own_id = number and is_stated(row.get("id"))
+        rows.append({**row, **answer} | ({"id": f"{row['id']}-{number}"} if has_own_id else {}))
+    return rows
 
 
 def _of_messages(column: str) -> FormatAdapter:
@@ -176,9 +197,30 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
     answer = choices[0].get("message") if isinstance(choices, list) and choices else None
     if answer is None and response.get("role") is not None and column == "messages":
         answer = {name: response[name] for name in ("role", "content") if name in response}
-    if answer is None or (request_messages and role_of(request_messages[-1]) == ASSISTANT):
+    if answer is None:
         return request_messages
+    if request_messages and role_of(request_messages[-1]) == ASSISTANT:
+        return [*request_messages[:-1], _continued(request_messages[-1], answer)]
     return [*request_messages, answer]
+
+
+def _continued(begun: SourceRow, answer: SourceRow) -> SourceRow:
+    """The answer to a request whose last message is the beginning of it, which most servers do not repeat.
+
+    Some logs have the answer itself as the last message. That message alone where both are not texts alone.
+    """
+    first_words, words = _only_text(begun), _only_text(answer)
+    if first_words is None or words is None:
+        return begun
+    return {"role": ASSISTANT, "content": words if words.startswith(first_words) else first_words + words}
+
+
+def _only_text(message: SourceRow) -> str | None:
+    """The text of a message; None where it has parts of other kinds."""
+    parts = parts_of(message)
+    if any(part.kind != TEXT for part in parts):
+        return None
+    return "\n".join(part.text or "" for part in parts)
 
 
 OPENAI_MESSAGES, SHAREGPT = _of_messages("messages"), _of_messages("conversations")

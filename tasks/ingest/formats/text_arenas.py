@@ -11,7 +11,8 @@ import orjson
 
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, whole_number
+from tasks.ingest.formats.beside_votes import FACTS_OF_VOTES, with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
@@ -25,7 +26,7 @@ _NO_EXTRAS = ("images", "users")
 
 
 def _votes(row: SourceRow, place: Place) -> Record:
-    return battle(row, place, (), id_column="question_id")
+    return with_facts_of_vote(battle(row, place, (), id_column="question_id"), row)
 
 
 def _chats(row: SourceRow, place: Place) -> Record:
@@ -44,7 +45,8 @@ def _human_preference_55k(row: SourceRow, place: Place) -> list[SourceRow]:
     conversations = {
         f"conversation_{side}": _taking_turns(_texts(row["prompt"]), _texts(row[f"response_{side}"])) for side in "ab"
     }
-    identity = {"question_id": f"55k-{row['id']}", "model_a": row["model_a"], "model_b": row["model_b"]}
+    row_id = f"55k-{row['id']}" if is_stated(row["id"]) else None
+    identity = {"question_id": row_id, "model_a": row["model_a"], "model_b": row["model_b"]}
     return [{**identity, "winner": _one_winner(row), **conversations}]
 
 
@@ -96,14 +98,19 @@ each turn."""
 
 def _ppe(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote on one answer each. Its id begins with TEST_SET_MARK: by its card the set is not for training."""
-    given_id = str(row["question_id"])
+    given_id = str(row["question_id"]) if is_stated(row["question_id"]) else f"{place.source}:{place.line}"
     plain_id = given_id if given_id.isalnum() and given_id.isascii() and len(given_id) <= 40 else text_id(given_id)
     conversations = {
         f"conversation_{side}": _taking_turns([row["prompt"]], [row[f"response_{number}"]])
         for side, number in (("a", 1), ("b", 2))
     }
     identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": f"{TEST_SET_MARK}ppe-{plain_id}", **identity, **conversations}]
+    return [{"question_id": f"{TEST_SET_MARK}ppe-{plain_id}", **identity, **conversations, **_facts(row)}]
+
+
+def _facts(row: SourceRow) -> SourceRow:
+    """The columns of a row that say something beside its vote."""
+    return {name: row[name] for name in FACTS_OF_VOTES if name in row}
 
 
 PPE = FormatAdapter(
@@ -133,10 +140,11 @@ def _wildchat(row: SourceRow, place: Place) -> list[SourceRow]:
     person = row.get("hashed_ip")
     if not person:
         person = next(filter(None, (message.get("hashed_ip") for message in row["conversation"])), None)
-    turn = row["conversation"][0].get("turn_identifier") if row["conversation"] else None
+    chat_id = row["conversation_hash"] if is_stated(row["conversation_hash"]) else None
+    turn = whole_number(row["conversation"][0].get("turn_identifier")) if row["conversation"] else None
     return [
         {
-            "conversation_id": row["conversation_hash"] if turn is None else f"{row['conversation_hash']}-{turn}",
+            "conversation_id": chat_id if chat_id is None or turn is None else f"{chat_id}-{turn}",
             "model": row["model"],
             "conversation": messages,
             "user_id": person,
@@ -183,7 +191,7 @@ def _search_arena(row: SourceRow, place: Place) -> list[SourceRow]:
         ]
     conversations = {f"conversation_{side}": messages for side, (_, messages) in sides.items()}
     identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns}]
+    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns, **_facts(row)}]
 
 
 def _of_side(row: SourceRow, place: Place, side: str) -> tuple[str, Sequence[SourceRow]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
+from tasks.ingest.formats.adapter import is_stated
 from tasks.ingest.formats.parts import ASSISTANT, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.storage.content_id import text_id
@@ -24,13 +25,18 @@ class TreeMessage(NamedTuple):
     key: str
     """The id of the node, which is unique in its tree."""
     parent: str | None
-    """The id of the node before it; of a first message null, or an id that no node has."""
+    """The id of the node before it; null for a first message."""
     message: SourceRow | None
     """{role, content, …} as `turns_of` reads it; null for a node that holds none."""
     model: str | None = None
     """Model that answered, where the node says it."""
     time: Any = None
     """Time as the node has it."""
+
+
+def present_nodes(by_key: Mapping[str, SourceRow | None]) -> dict[str, SourceRow]:
+    """The nodes that a chat has: a table has a field for every node of every chat, which is null in the others."""
+    return {key: node for key, node in by_key.items() if node is not None}
 
 
 class Branch(NamedTuple):
@@ -48,11 +54,14 @@ class Branch(NamedTuple):
 def branches(nodes: Sequence[TreeMessage], shown_node: str | None) -> list[Branch]:
     """All paths of a tree. The first one leads to, or through, the node `shown_node`; else to the last of `nodes`.
 
-    Raises LineRejected when ids repeat or parents go in a circle, so that a node is on no path.
+    Raises LineRejected when ids repeat, when a parent is not there, so that nobody knows what was said before, and when
+    parents go in a circle, so that a node is on no path.
     """
     by_key = {node.key: node for node in nodes}
     if len(by_key) != len(nodes):
         raise LineRejected(RejectReason.BAD_MESSAGES, "messages of one id")
+    if any(node.parent and node.parent not in by_key for node in nodes):
+        raise LineRejected(RejectReason.BAD_MESSAGES, "the message before one is not there")
     parents = {node.parent for node in nodes}
     paths: list[list[TreeMessage]] = []
     messages_left = _MESSAGES_MAX
@@ -102,7 +111,7 @@ def rows_of_branches(tree: Iterable[Branch], row: SourceRow, other_model: str | 
         model = " + ".join(branch.models) or other_model or "unknown"
         rows.append(
             {
-                "conversation_id": None if chat_id is None else f"{chat_id}{suffix}",
+                "conversation_id": f"{chat_id}{suffix}" if is_stated(chat_id) else None,
                 "model": model if len(model) <= _MODEL_CHARACTERS_MAX else f"{len(branch.models)} models",
                 "conversation": branch.messages,
                 "user_id": row.get("user_id"),

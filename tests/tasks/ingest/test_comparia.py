@@ -187,6 +187,42 @@ def test_a_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, 
     assert evidence in found[0][2]
 
 
+def test_numbers_of_a_column_with_nulls_are_read_as_the_whole_numbers_that_they_are(tmp_path):
+    rows = new_set(comparisons=6)
+    of_fractions = [row | {"turn": float(row["turn"])} for row in rows]
+    of_fractions[0]["metadata"] = of_fractions[0]["metadata"] | {"time_to_vote": float("nan")}
+    store = taken_in(tmp_path / "new", of_fractions)
+    assert rejects(store) == []
+    assert store.ask(VOTES)["turn"].to_list() == taken_in(tmp_path / "as written", rows).ask(VOTES)["turn"].to_list()
+    reactions = [row | {"msg_index": float(row["msg_index"])} for row in older_sets().reactions]
+    store = taken_in(
+        tmp_path / "older", [*reactions, reactions[0] | {"msg_index": None}, reactions[0] | {"msg_index": 0.5}]
+    )
+    assert [(line, reason) for line, reason, _ in rejects(store)] == [(13, "bad_reaction"), (14, "bad_reaction")]
+
+
+PRINTED = "ModelResponseStream(id='chatcmpl-1', created=1, model='heron-2', object='chat.completion.chunk')"
+
+
+@pytest.mark.parametrize("words", [PRINTED, f"A heron. {PRINTED}", PRINTED.replace("Stream", "")])
+@pytest.mark.parametrize("side", "ab")
+def test_an_object_of_the_server_is_no_answer_in_any_of_the_sets(tmp_path, side, words):
+    sets = [one(turns=1), *(rows[:1] for rows in older_sets())]
+    for (row,), column in zip(sets, (f"full_conversation_{side}", *[f"conversation_{side}"] * 3), strict=True):
+        row[column] = [*row[column][:-1], row[column][-1] | {"content": words}]
+    store = taken_in(tmp_path, *sets)
+    assert rejects(store) == [(1, "bad_messages", "an answer is a printed object of the server")] * 4
+    assert store.height("sightings") == 0
+
+
+def test_a_person_may_ask_what_an_object_of_the_server_is(tmp_path):
+    (row,) = one(turns=1)
+    for side in "ab":
+        asked = row[f"full_conversation_{side}"][0] | {"content": PRINTED, "user_content": PRINTED}
+        row[f"full_conversation_{side}"] = [asked, *row[f"full_conversation_{side}"][1:]]
+    assert rejects(taken_in(tmp_path, [row])) == []
+
+
 @pytest.mark.parametrize("given", [None, "comparia"])
 def test_a_renamed_column_is_one_line_that_names_it(tmp_path, given):
     renamed = [{("vote" if name == "choice" else name): value for name, value in row.items()} for row in new_set()]

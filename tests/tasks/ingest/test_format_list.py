@@ -1,7 +1,11 @@
 """`--format list`, and files that hold other things than lines."""
 
+import gzip
+import json
+
 import pytest
 
+from schemas.errors import BadInput
 from tasks.ingest.formats import BUILT_IN, format_names
 from tasks.ingest.log_files import source_files
 from tests.tasks.ingest.foreign import assert_conserved, put_rows
@@ -66,3 +70,39 @@ def test_json_of_another_format_beside_files_that_fit_is_read_and_rejected(tmp_p
     assert [name for _, name in source_files(data, "openai-messages")] == ["openai-messages"] * 2
     store = ingested(data, tmp_path / "store", format="openai-messages")
     assert rejected(store) == {("other.jsonl", 1): "unexpected_row"}
+
+
+EMPTY = {
+    "empty.jsonl": b"",
+    "mark.jsonl": b"\xef\xbb\xbf",
+    "array.json": b"[]",
+    "list.json": b'{"object": "list", "data": [], "has_more": false}',
+    "empty.csv": b"",
+    "packed.jsonl.gz": gzip.compress(b""),
+}
+"""File -> its content, which is no row."""
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_file_without_a_row_stops_no_other_file(tmp_path, name):
+    data = put_rows(tmp_path / "data", [messages(0)], "jsonl")
+    (data / name).write_bytes(EMPTY[name])
+    store = ingested(data, tmp_path / "store")
+    assert store.read("conversations").height == 1
+    assert set(rejected(store).values()) <= {"blank_line"}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_file_without_a_row_alone_is_one_line_that_says_so(tmp_path, name):
+    (tmp_path / name).write_bytes(EMPTY[name])
+    with pytest.raises(BadInput, match=f"no row in .*{name}.*; give files that hold some$"):
+        source_files(tmp_path / name)
+
+
+def test_rows_that_come_into_an_empty_file_later_are_read_as_what_they_are(tmp_path):
+    data = put_rows(tmp_path / "data", [messages(0)], "jsonl")
+    (data / "later.jsonl").write_bytes(b"")
+    ingested(data, tmp_path / "store")
+    (data / "later.jsonl").write_text(json.dumps({"conversations": [{"from": "human", "value": "Late?"}]}) + "\n")
+    store = ingested(data, tmp_path / "store")
+    assert sorted(texts(row)[0] for row in store.read("conversations").to_dicts()) == ["Late?", "Q0"]

@@ -4,6 +4,8 @@ import base64
 import random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.builders import image_bytes
@@ -107,11 +109,12 @@ WRITERS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["array", "parquet", "arrow"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_path, capsys, name):
+def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_path, capsys, name, kind):
     trees = {f"chat-{seed:04d}": drawn_tree(seed) for seed in range(40)}
     rows = [WRITERS[name](nodes, chat_id) for chat_id, nodes in trees.items()]
-    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    store = ingested(put_rows(tmp_path / "data", rows, kind), tmp_path / "store")
     assert f"1 file as {name.removesuffix('-nested')}" in capsys.readouterr().err
     assert rejected(store) == {}
     assert_conserved(store, len(rows))
@@ -126,6 +129,55 @@ def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_
     assert sorted(words for words, _ in found) == sorted(words for words, _ in expected)
     assert {each for each in expected if each[1]} <= set(found)
     assert all(row["unread_parts"] == [] for row in conversations)
+
+
+NODES_OF = {"open-webui": ("chat", "history", "messages"), "chatgpt-export": ("mapping",)}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("name", NODES_OF)
+def test_a_tree_whose_nodes_are_a_map_is_read_as_one_whose_nodes_are_an_object(tmp_path, name, kind):
+    """DuckDB makes maps of JSON whose keys differ from row to row."""
+    rows = [WRITERS[name](drawn_tree(seed), f"chat-{seed:04d}") for seed in range(12)]
+    texts_read = []
+    for number, table in enumerate((pa.Table.from_pylist(rows), _with_map(rows, NODES_OF[name]))):
+        data = tmp_path / f"data{number}"
+        data.mkdir()
+        if kind == "parquet":
+            pq.write_table(table, data / "rows.parquet")
+        else:
+            with pa.ipc.new_file(data / "rows.arrow", table.schema) as sink:
+                sink.write_table(table)
+        store = ingested(data, tmp_path / f"store{number}")
+        assert rejected(store) == {}
+        texts_read.append(sorted(map(texts, store.read("conversations").to_dicts())))
+    assert texts_read[0] == texts_read[1]
+
+
+def _with_map(rows: list[Row], path: tuple[str, ...]) -> pa.Table:
+    """A table of these rows in which the object at a path is a map."""
+
+    def as_pairs(row: Row, keys: tuple[str, ...]) -> Row:
+        inner = row[keys[0]]
+        return row | {keys[0]: list(inner.items()) if len(keys) == 1 else as_pairs(inner, keys[1:])}
+
+    def with_map(field: pa.Field, keys: tuple[str, ...]) -> pa.Field:
+        if len(keys) == 1:
+            nodes = [node for row in rows for node in _at(row, path).values()]
+            node_type = pa.Table.from_pylist([{"node": node} for node in nodes]).schema[0].type
+            return pa.field(field.name, pa.map_(pa.string(), node_type))
+        inner = [with_map(child, keys[1:]) if child.name == keys[1] else child for child in field.type]
+        return pa.field(field.name, pa.struct(inner))
+
+    schema = pa.Table.from_pylist(rows).schema
+    fields = [with_map(field, path) if field.name == path[0] else field for field in schema]
+    return pa.Table.from_pylist([as_pairs(row, path) for row in rows], pa.schema(fields))
+
+
+def _at(row: Row, path: tuple[str, ...]) -> Row:
+    for key in path:
+        row = row[key]
+    return row
 
 
 @pytest.mark.parametrize("name", ["open-webui", "chatgpt-export"])
@@ -234,6 +286,14 @@ def test_thoughts_tools_and_pictures_of_librechat_are_read_or_counted(tmp_path):
     assert (len(conversation["image_ids"]), sorted(conversation["unread_parts"])) == (1, ["file", "tool_call"])
 
 
+def test_the_words_of_an_error_are_no_answer_of_a_model(tmp_path):
+    row = librechat(SIBLINGS[:2])
+    row["messages"][1] |= {"error": True, "text": "Something went wrong: quota"}
+    store = ingested(put_rows(tmp_path / "data", [row], "jsonl"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert (texts(conversation), conversation["null_turns"]) == (["Which?", ""], [1])
+
+
 def test_the_nodes_of_one_answer_of_chatgpt_are_one_answer(tmp_path):
     row = chatgpt(SIBLINGS[:2])
     parts = {
@@ -261,7 +321,7 @@ def test_the_nodes_of_one_answer_of_chatgpt_are_one_answer(tmp_path):
     [
         ({"n0": {"parentId": "n1"}}, "bad_messages", "parents of messages go in a circle"),
         ({"n1": {"role": "user"}}, "bad_messages", "user and assistant do not take turns"),
-        ({"n1": {"parentId": "gone"}}, "bad_messages", "user and assistant do not take turns"),
+        ({"n1": {"parentId": "gone"}}, "bad_messages", "the message before one is not there"),
         ({"n1": {"role": None}}, "unexpected_row", "KeyError where open-webui has a value of another type"),
         ({"n1": {"content": 3}}, "bad_messages", "content is neither text nor parts: int"),
     ],
@@ -275,6 +335,93 @@ def test_a_tree_that_contradicts_itself_is_one_reject_and_no_half_of_it_is_read(
     assert_conserved(store, 3)
     assert store.read("rejects").select("line", "reason", "evidence").rows() == [(2, reason, evidence)]
     assert store.read("sightings").height == 4
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_tree_of_which_a_message_is_gone_is_no_talk_that_begins_in_the_middle(tmp_path, name):
+    rows = []
+    for seed in range(12):
+        nodes = drawn_tree(seed)
+        with_children = [node for node in nodes if node["key"] in {other["parent"] for other in nodes}]
+        gone = random.Random(seed).choice(with_children)
+        # Below a message that is gone, LibreChat's nested form has no place for others.
+        nested = name.endswith("nested")
+        written = WRITERS[name](nodes, f"chat-{seed:04d}")
+        rows.append(_without_node(written, gone["key"]) if not nested else _with_parent(written, gone["key"]))
+    store = ingested(put_rows(tmp_path / "data", rows, "array"), tmp_path / "store")
+    assert set(store.read("rejects")["evidence"]) == {"the message before one is not there"}
+    assert store.read("conversations").is_empty()
+    assert_conserved(store, len(rows))
+
+
+def _without_node(row: Row, key: str) -> Row:
+    """The chat without one of its messages."""
+    if "messages" in row:
+        return row | {"messages": [message for message in row["messages"] if message["messageId"] != key]}
+    nodes = row["mapping"] if "mapping" in row else row["chat"]["history"]["messages"]
+    del nodes[key]
+    return row
+
+
+def _with_parent(row: Row, key: str) -> Row:
+    """The nested form, in which the children of a message name another parent, which is not there."""
+    waiting = list(row["messagesTree"])
+    while waiting:
+        message = waiting.pop()
+        waiting += message["children"]
+        if message["parentMessageId"] == key:
+            message["parentMessageId"] = "gone"
+    return row
+
+
+def block(kind: str, content: str, attributes: str = "") -> str:
+    """What Open WebUI's server writes into an answer."""
+    return f'<details type="{kind}" done="true"{attributes}>\n<summary>Some words</summary>\n{content}\n</details>\n'
+
+
+BLOCKS = {
+    "tool_calls": block("tool_calls", "", ' id="c" name="web" arguments="&quot;x&quot;"'),
+    "code_interpreter": block("code_interpreter", "print(1)"),
+}
+
+
+@pytest.mark.parametrize("quoted", ["> Hm, is a < b?\n> Yes.", "&gt; Hm, is a &lt; b?\n&gt; Yes."])
+def test_what_a_model_of_open_webui_thought_is_no_part_of_its_answer(tmp_path, quoted):
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = block("reasoning", quoted) + "This."
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "This."]
+    assert conversation["served"][0]["thinking"] == "Hm, is a < b?\nYes."
+    assert conversation["unread_parts"] == []
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_tool_within_an_answer_of_open_webui_is_counted_and_no_part_of_its_words(tmp_path, kind):
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = f"First.\n{BLOCKS[kind]}\nThen."
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == ["Which?", "First.\nThen."]
+    assert conversation["unread_parts"] == ["tool_call"]
+
+
+@pytest.mark.parametrize("piece", ['<details type="x">', '<details type="x"', "<details ", "<summary>"])
+def test_blocks_that_never_end_are_words_and_take_no_time_that_grows_with_their_square(tmp_path, piece):
+    words = piece * 100_000
+    row = open_webui(SIBLINGS[:2])
+    row["chat"]["history"]["messages"]["n1"]["content"] = words
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    assert texts(store.read("conversations").to_dicts()[0]) == ["Which?", words]
+
+
+def test_blocks_that_a_person_typed_are_the_words_of_the_person(tmp_path):
+    row = open_webui(SIBLINGS[:2])
+    typed = block("reasoning", "> Hm.") + "What is this?"
+    row["chat"]["history"]["messages"]["n0"]["content"] = typed
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == [typed, "This."]
 
 
 def test_a_tree_without_messages_is_a_reject(tmp_path):

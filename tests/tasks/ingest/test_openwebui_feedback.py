@@ -14,7 +14,8 @@ from tasks.ingest.log_files import source_files
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
 from tests.openwebui import feedback, feedbacks
-from tests.tasks.ingest.logs import ingested
+from tests.tasks.ingest.foreign import put_rows
+from tests.tasks.ingest.logs import ingested, rejected
 
 
 def taken_in(folder: Path, rows: list[dict]) -> Store:
@@ -91,6 +92,18 @@ def test_sides_are_in_the_order_in_which_the_answers_were_shown(tmp_path):
 def test_an_answer_that_was_made_again_is_no_battle(tmp_path):
     store = taken_in(tmp_path, [one("again")])
     assert (store.height("battles"), store.height("reactions")) == (0, 1)
+
+
+def test_a_table_of_feedback_is_read_as_its_json_is(tmp_path):
+    rows = feedbacks()
+    for row in rows:
+        del row["meta"]["base_models"]  # Parquet has no empty objects
+    facts = []
+    for kind in ("array", "parquet"):
+        store = ingested(put_rows(tmp_path / kind, rows, kind), tmp_path / f"{kind}-store")
+        assert rejected(store) == {}
+        facts.append(store.read("reactions").drop("source", "line", "user_id").rows())
+    assert facts[0] == facts[1]
 
 
 def test_two_ratings_along_one_talk_are_of_one_whole_conversation(tmp_path):

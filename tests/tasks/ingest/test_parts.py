@@ -223,7 +223,6 @@ REPLY = {"index": 0, "finish_reason": "stop", "message": ANSWER}
         ({"choices": [REPLY]}, ["What?", "A cat."], []),
         ({"response": {"choices": [REPLY], "usage": {}}}, ["What?", "A cat."], []),
         ({"choices": [{"message": ANSWER | {"reasoning_content": "Hm."}}]}, ["What?", "A cat."], []),
-        ({"choices": [REPLY, {"message": {"role": "assistant", "content": "A dog."}}]}, ["What?", "A cat."], ["text"]),
         ({"choices": []}, ["What?"], []),
         ({"role": "assistant", "content": [{"type": "text", "text": "A cat."}]}, ["What?"], ["text"]),
         ({"output": {"messages": [{"role": "assistant", "content": "A cat."}]}}, ["What?"], ["text"]),

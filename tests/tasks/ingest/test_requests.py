@@ -76,6 +76,76 @@ def test_questions_and_their_answers_are_conversations(tmp_path, form):
     assert all(each["unread_parts"] == [] for each in conversations)
 
 
+def with_choices(row: Row, answers: list[str]) -> Row:
+    """The row with several choices in place of one."""
+    choices = [{"index": n, "message": {"role": "assistant", "content": words}} for n, words in enumerate(answers)]
+    if "response" not in row:
+        return row | {"choices": choices}
+    answered = row["response"]
+    inside = {"body": answered["body"] | {"choices": choices}} if "body" in answered else {"choices": choices}
+    return row | {"response": answered | inside}
+
+
+SEVERAL = {
+    "stored completions": (stored, "list"),
+    "OpenAI's batch": (openai_batch, "jsonl"),
+    "a proxy's pairs": (lambda n: {"request": anthropic_request(n), "response": {"id": "x"}}, "array"),
+    "choices beside": (lambda n: {"messages": asked(n), "model": "heron-2"}, "jsonl"),
+}
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+def test_each_of_several_choices_is_a_conversation(tmp_path, form):
+    row, kind = SEVERAL[form]
+    answers = [[sentence(random.Random(f"{n} {choice}")) for choice in range(1 + n % 4)] for n in range(8)]
+    rows = [with_choices(row(n), words) for n, words in enumerate(answers)]
+    store = ingested(put_rows(tmp_path / "data", rows, kind), tmp_path / "store")
+    assert rejected(store) == {}
+    assert_conserved(store, len(rows))
+    conversations = store.read("conversations").to_dicts()
+    expected = [[asked(n)[0]["content"], words] for n, of_row in enumerate(answers) for words in of_row]
+    assert sorted(map(texts, conversations)) == sorted(expected)
+    assert all(each["unread_parts"] == [] for each in conversations)
+
+
+def test_the_first_of_several_choices_has_the_id_of_its_request(tmp_path):
+    row = with_choices(stored(0), ["One.", "Two.", "Three."])
+    store = ingested(put_rows(tmp_path / "data", [row], "list"), tmp_path / "store")
+    ids = {texts(each)[1]: each["conversation_id"] for each in store.read("conversations").to_dicts()}
+    assert ids == {"One.": row["id"], "Two.": f"{row['id']}-1", "Three.": f"{row['id']}-2"}
+
+
+BEGUN = '{"bird":'
+ANSWERED = {
+    "the rest": (' "heron"}', '{"bird": "heron"}'),
+    "the beginning and the rest": ('{"bird": "wren"}', '{"bird": "wren"}'),
+    "what stands in the request": (BEGUN, BEGUN),
+}
+
+
+@pytest.mark.parametrize("answered", ANSWERED)
+@pytest.mark.parametrize("form", ["choices", "Anthropic's message", "Anthropic's batch"])
+def test_an_answer_that_the_request_begins_is_whole(tmp_path, form, answered):
+    said, whole = ANSWERED[answered]
+    begun = [*asked(1), {"role": "assistant", "content": BEGUN}]
+    message = {"role": "assistant", "content": said}
+    request = {"model": "heron-2", "messages": begun}
+    anthropic = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": said}]}
+    row = {
+        "choices": request | {"choices": [{"message": message}]},
+        "Anthropic's message": request | {"response": anthropic},
+        "Anthropic's batch": {
+            "custom_id": "r-1",
+            "params": request,
+            "result": {"type": "succeeded", "message": anthropic},
+        },
+    }[form]
+    store = ingested(put_rows(tmp_path / "data", [row], "jsonl"), tmp_path / "store")
+    (conversation,) = store.read("conversations").to_dicts()
+    assert texts(conversation) == [asked(1)[0]["content"], whole]
+    assert conversation["unread_parts"] == []
+
+
 def test_each_nullable_key_of_a_stored_completion_may_be_null(tmp_path):
     rows = with_each_null(stored, ["id", "created", "usage", "metadata", "object"])
     store = ingested(put_rows(tmp_path / "data", rows, "list"), tmp_path / "store")
