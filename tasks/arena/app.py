@@ -325,7 +325,7 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/mine.json")
     def export(request: Request) -> Response:
-        listed = served.arena.listed(served.visit(request).owner)
+        listed = served.arena.listed(served.visit(request).owner, whole=True)
         saved = {"content-disposition": 'attachment; filename="my-conversations.json"', "cache-control": "no-store"}
         return Response(orjson.dumps(listed, option=orjson.OPT_INDENT_2), headers=saved, media_type="application/json")
 

@@ -95,6 +95,7 @@ class Arena:
         forgotten, votes = self.logs.forgotten(), dict[str, Cast]()
         for number, (record, line) in enumerate(self.logs.records()):
             self._note(record, line)
+            self.past.links_read_to[line.file] = line.start
             if (vote := cast_in(record)) and not forgotten & set(conv_ids_in(record)):
                 votes[vote.battle or str(number)] = vote
         self.past.drop(forgotten)
@@ -119,9 +120,9 @@ class Arena:
             if conversation.used <= before and not conversation.answering and not conversation.voting:
                 del self._open_now[number]
 
-    def listed(self, owner: str) -> list[dict[str, Any]]:
-        """A browser's conversations in the log, newest first, as they may be shown to it."""
-        return self.past.listed(self.visitors.browser(owner)) if owner else []
+    def listed(self, owner: str, whole: bool = False) -> list[dict[str, Any]]:
+        """A browser's conversations in the log, newest first, as they may be shown to it; `whole`: also the oldest."""
+        return self.past.listed(self.visitors.browser(owner), whole) if owner else []
 
     async def forget_all(self, visit: Visit) -> int:
         """Ask for the removal of everything of a browser. Returns how many conversations there were."""
@@ -505,10 +506,12 @@ class Arena:
         return True
 
     async def unshare(self, conversation: ArenaConversation, visit: Visit) -> None:
-        """Take the consent and the link back: a line of its own, of which the last counts."""
+        """Take the consent and the link back: a line of its own, of which the last counts. Raises Refused."""
         self._check_owner(conversation, visit)
+        if conversation.voting:
+            raise Refused("vote_being_written")
         shared = [state for state in conversation.voted if state[0] == "share"]
-        if shared and not conversation.voting:
+        if shared:
             marks = {"withdrawn": True, **({"link": conversation.link} if conversation.link else {})}
             await self._write_said(conversation, RecordType.SHARE, visit, marks)
             conversation.link = ""
@@ -524,7 +527,7 @@ class Arena:
         conversation.votes[vote.state] = vote
         if conversation.mode is Mode.BATTLE and not vote.goes_on:
             conversation.revealed = conversation.closed = True
-        if cast := cast_in(record):
+        if (cast := cast_in(record)) and not conversation.forgotten:
             if not is_first:  # the last vote of a battle is the one that counts
                 self.cast[:] = [earlier for earlier in self.cast if earlier.battle != cast.battle]
             self.cast.append(cast)

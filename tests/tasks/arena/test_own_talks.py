@@ -88,3 +88,31 @@ def test_a_restart_keeps_the_list(build, admission):
         return (await visitor.client.get("/")).text
 
     assert "A question" in asyncio.run(later())
+
+
+def test_the_saved_file_has_every_talk_also_those_that_the_page_leaves_out(build, admission):
+    built = build()
+
+    async def begun():
+        visitor = Page(application(built, admission))
+        await visitor.begin()
+        await visitor.say("The oldest question")
+        return visitor.client.cookies
+
+    cookies = asyncio.run(begun())
+    (file,) = built.folder.glob("vision-tmp-*.json")
+    lines, ids = file.read_text(), [record["state"]["conv_id"] for record, _ in built.seen()]
+    # the same talk, and then 200 times more under other ids
+    copies = [lines.replace(ids[0], f"{number:032}").replace(ids[1], f"{number:031}b") for number in range(200)]
+    file.write_text("".join([lines, *copies]))
+    again = build(built.models)
+    again.arena.read_logs()
+
+    async def seen():
+        visitor = Page(application(again, admission))
+        visitor.client.cookies = cookies
+        return (await visitor.client.get("/mine")).text, (await visitor.client.get("/mine.json")).json()
+
+    page, saved = asyncio.run(seen())
+    assert page.count('class="opens"') == 200
+    assert len(saved) == 201 and saved[-1]["number"] in ids
