@@ -4,6 +4,7 @@ The log is the only copy. In memory is, for every conversation, where its lines 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from threading import Lock
@@ -183,7 +184,12 @@ class Past:
         sides = [self._side(mark, chats) for mark in marks["sides"]]
         conversation = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
         longest = max(chats, key=lambda record: len(record["state"]["messages"]))
-        conversation.prompts = self._prompts(longest)
+        # number of messages in a line -> kinds of personal data that its last message was sent with
+        sent_anyway = {_prompt_count(record): record["arena"].get("sent_anyway", ()) for record in chats}
+        conversation.prompts = [
+            replace(prompt, personal=tuple(sent_anyway.get(number, ())))
+            for number, prompt in enumerate(self._prompts(longest), 1)
+        ]
         conversation.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
         conversation.moderation = longest["arena"]["moderation"]["flagged_categories"]
         for side in sides:
@@ -237,6 +243,11 @@ def _number_of(record: LoggedRecord) -> str:
         case {"browser": str(), "sides": [{"conv_id": str(number)}, *_]}:
             return number
     return ""
+
+
+def _prompt_count(record: LoggedRecord) -> int:
+    """How many messages of the visitor the line of an answer has."""
+    return sum(role == "user" for role, _ in record["state"]["messages"])
 
 
 def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:

@@ -166,7 +166,7 @@ def test_a_link_that_cannot_be_taken_back_yet_is_not_passed_over_in_silence(buil
         await built.finished(conversation)
         await arena.share(conversation, VISIT)
         vote = asyncio.create_task(arena.vote(conversation, RecordType.LEFT_VOTE, VISIT))
-        while not conversation.voting:
+        while not conversation.voting and not vote.done():
             await asyncio.sleep(0)
         with pytest.raises(Refused, match="try again"):
             await arena.unshare(conversation, VISIT)
