@@ -23,7 +23,7 @@ from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, ca
 from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.opinions import AnswerReaction
-from tasks.arena.page import ADDRESSES, ARENA_FILES, ArenaPages, Tab, answer_changes
+from tasks.arena.page import ADDRESSES, ARENA_FILES, YEAR_SECONDS, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
@@ -48,7 +48,6 @@ _DECODED_AT_ONCE_MAX = 2
 _UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
 """Uploads that are read at once: of all visitors, and of one."""
 _TIDY_SECONDS = 30.0
-_YEAR_SECONDS = 31_536_000
 _PNG = "image/png"
 _UNLISTED = {"x-robots-tag": "noindex, nofollow, noarchive", "cache-control": "no-store"}
 """Headers of what somebody shares: no search engine lists it, and it is gone as soon as it is taken back."""
@@ -346,7 +345,7 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
             raise Refused("terms_changed")
         response = Response(status_code=204)
         response.set_cookie(
-            TERMS_COOKIE, served.pages.accepted_now(), max_age=_YEAR_SECONDS, httponly=True, samesite="lax"
+            TERMS_COOKIE, served.pages.accepted_now(), max_age=YEAR_SECONDS, httponly=True, samesite="lax"
         )
         return response
 
@@ -414,7 +413,7 @@ class PageGuard:
             headers["cache-control"] = "no-store"
             if self._cookie and not cookie_of(scope, COOKIE):
                 token = secrets.token_urlsafe(24)
-                headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
+                headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={YEAR_SECONDS}"
 
         async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":

@@ -318,11 +318,18 @@ def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, Are
         "mode": marks["mode"],
         "time": _time(records[0]),
         "terms": records[-1]["arena"].get("terms"),
+        "earlier_terms": _earlier_terms(records),
         "shared": _is_shared(votes),
         "sides": sides,
         # one row a verdict, report or share, as often as it was written
         "votes": [
-            {"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote), "opinions": _opinions(vote)}
+            {
+                "kind": vote["type"],
+                "reason": vote.get("reason", ""),
+                "time": _time(vote),
+                "opinions": _opinions(vote),
+                "taken_back": bool(vote["arena"].get("withdrawn")) or _is_withdrawn(vote),
+            }
             for vote in votes
             if not _is_reaction(vote)
         ],
@@ -333,11 +340,18 @@ def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, Are
                 "time": _time(vote),
                 "side": vote["arena"]["voted_on"][2],
                 "opinions": _opinions(vote),
+                "taken_back": _is_withdrawn(vote),
             }
             for vote in votes
             if _is_reaction(vote)
         ],
     }
+
+
+def _earlier_terms(records: Sequence[LoggedRecord]) -> list[Any]:
+    """What was agreed to before the last acceptance of a conversation, each once, in order."""
+    agreed = [record["arena"]["terms"] for record in records if "terms" in record["arena"]]
+    return [terms for place, terms in enumerate(agreed) if terms not in agreed[:place] and terms != agreed[-1]]
 
 
 def _is_shared(records: Sequence[LoggedRecord]) -> bool:

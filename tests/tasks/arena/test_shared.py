@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
 
 from schemas.items.conversation import RecordType
 from tasks.arena.entrance import Refused
+from tasks.arena.live import digest_of_terms
 from tasks.arena.logs import conv_ids_in
 from tasks.arena.words import page_words
 from tasks.takedown.subject import hand_out
@@ -297,6 +299,19 @@ def test_whoever_accepted_other_terms_is_asked_again(build, admission):
         return visitor.client.cookies["arena_terms"].partition(".")[0]
 
     asyncio.run(visits())
+
+
+@pytest.mark.parametrize("days", [-400, -20_000, 1, 1_000_000])
+def test_an_acceptance_at_a_time_that_no_arena_wrote_is_asked_for_again(build, admission, days):
+    app = application(build(), admission, terms="The terms")
+    at = max(0, int(time.time()) + days * 86_400)
+
+    async def visit():
+        visitor = Page(app)
+        visitor.client.headers["cookie"] = f"arena_browser=b; arena_terms={digest_of_terms('The terms')}.en.{at}"
+        return (await visitor.client.post("/say", json={"mode": "battle", "text": "A question"})).json()
+
+    assert asyncio.run(visit())["key"] == "terms_first"
 
 
 def test_a_share_is_a_line_of_its_own_that_ingest_reads(build, admission, tmp_path):
