@@ -349,7 +349,7 @@ def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, Are
 
 
 def _earlier_terms(records: Sequence[LoggedRecord]) -> list[Any]:
-    """What was agreed to before the last acceptance of a conversation, each once, in order."""
+    """Acceptances of terms before the last one of a conversation, each once, in order."""
     agreed = [record["arena"]["terms"] for record in records if "terms" in record["arena"]]
     return [terms for place, terms in enumerate(agreed) if terms not in agreed[:place] and terms != agreed[-1]]
 
