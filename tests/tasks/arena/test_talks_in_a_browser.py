@@ -159,6 +159,35 @@ def test_a_message_with_a_phone_number_is_sent_only_after_a_question(talks, brow
     assert wrong == []
 
 
+def test_what_is_typed_and_not_sent_outlives_all_that_happens_beside_it(talks, browser):
+    wrong, expect = [], browser.expect
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    page.get_by_role("button", name="Bad answer (Model B)").click()
+    reaction, comment = page.locator(".reaction"), page.locator(".reaction").get_by_label("About this answer")
+    reaction.locator("[name=chip]").first.check()
+    comment.fill("Not sent yet")
+    page.get_by_role("button", name="Report A").click()
+    expect(page.locator("#notice")).to_contain_text("Reported")
+    expect(comment).to_have_value("Not sent yet")
+    expect(reaction.locator("[name=chip]").first).to_be_checked()
+    message = page.get_by_label("Your message")
+    message.fill("And its opposite?")
+    message.press("Enter")
+    comment.press("End")
+    comment.press_sequentially(", and longer")
+    page.locator(".turn").nth(1).locator(".thumb").nth(3).wait_for()
+    expect(comment).to_have_value("Not sent yet, and longer")
+    expect(comment).to_be_focused()
+    page.get_by_role("button", name="Good answer (Model A)").nth(1).click()
+    page.locator(".reaction").nth(1).get_by_label("About this answer").fill("On the last answer")
+    message.fill("A draft")
+    page.get_by_role("button", name="A is better").click()
+    expect(page.locator("#why").get_by_label("About A")).to_have_value("On the last answer")
+    expect(page.locator("#why").get_by_label("About B")).to_have_value("")
+    assert wrong == []
+
+
 def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, browser):
     wrong = []
     page = opened_page(browser, talks.url, wrong)
