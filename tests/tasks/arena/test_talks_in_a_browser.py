@@ -1,5 +1,6 @@
 """A visitor's talk in two browsers, where they are installed: votes on turns, reactions, and what ingest reads."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -386,6 +387,68 @@ def test_operators_change_the_terms_on_a_page_that_fits_the_screen(place, browse
         assert "anna" in page.locator("ul.plain li", has_text="terms of version 2026-12").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
         keep(page, f"admin-{request.node.callspec.id}-done")
+        assert wrong == []
+    finally:
+        running.end()
+
+
+@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"viewport": PHONE, "locale": "ar"}], ids=["phone", "arabic"])
+def test_words_without_a_break_fit_a_phone_wherever_an_operator_or_visitor_puts_them(
+    place, chat_port, browser, tmp_path, look
+):
+    word, wrong = "Wortohnepause" * 4, []
+    models = [
+        {
+            "name": f"{name}-{word}",
+            "base_url": f"http://127.0.0.1:{chat_port}/v1",
+            "model": name,
+            "provider": word,
+            "licence": word,
+            "size": word[:30],
+        }
+        for name in NAMES
+    ]
+    groups = {group: {"long": {"en": word}} for group in ("better", "tie", "both_bad", "good", "bad")}
+    starters = [{"title": {"en": word}, "prompts": {"en": [word * 9]}}]
+    written = {"models": {"models": models}, "reasons": groups, "starters": {"categories": starters}}
+    files = {name: tmp_path / f"{name}.yaml" for name in written}
+    for name, file in files.items():
+        file.write_text(json.dumps(written[name]))  # JSON is YAML
+    options = ["--set", f"reasons={files['reasons']}", "--set", f"starters={files['starters']}"]
+    running = Served(place / tmp_path.name, files["models"], *options, "--set", f"title={word}")
+    try:
+        page = opened_page(browser, running.url, wrong, **look)
+
+        def fits(state: str) -> None:
+            keep(page, f"words-{page.evaluate('document.dir')}-{state}")
+            wide = page.evaluate(
+                "[...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
+                "(each.getBoundingClientRect().right > innerWidth + 1 || each.getBoundingClientRect().left < -1) && "
+                "!each.closest('pre, table, .scroll, svg')).map((each) => each.outerHTML.slice(0, 90))"
+            )
+            assert wide == [] and page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
+
+        fits("first")
+        page.locator("#text").fill(word * 9)
+        page.locator("#text").press("Enter")
+        page.locator("#terms-yes").click()
+        page.locator(".thumb").nth(3).wait_for(state="attached")
+        fits("answered")
+        page.locator(".thumb:visible").first.click()
+        page.locator(".reaction:visible").wait_for()
+        fits("reaction")
+        page.locator("[data-show='1']").click()
+        page.locator(".vote.leftvote").click()
+        page.locator("#why").wait_for()
+        fits("voted")
+        lines = page.locator(".facts dt:visible").evaluate_all(
+            "all => all.map((each) => { const range = document.createRange(); range.selectNodeContents(each); "
+            "return range.getClientRects().length; })"
+        )
+        assert set(lines) == {1}, "the name of a fact is broken"
+        for path in ("/mine", "/board", "/direct", "/side-by-side"):
+            page.goto(running.url + path)
+            fits(path.strip("/"))
         assert wrong == []
     finally:
         running.end()
