@@ -28,7 +28,7 @@ from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import LANGUAGES, check_words, page_language, page_words, speak
+from tasks.arena.words import LANGUAGES, check_words, page_words, speak
 from tasks.images.small import MEDIA_TYPE, thumb
 from tasks.look import POLICY
 from tasks.runtime.serving import AsgiMessage, Bounded, Receive, Send, is_from_elsewhere
@@ -341,12 +341,9 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.post("/terms")
     def accept(version: str | None = None) -> Response:
-        if version not in (None, served.pages.terms_version(page_language()["lang"])):
-            raise Refused("terms_changed")
+        accepted = served.pages.accepted_now(version)
         response = Response(status_code=204)
-        response.set_cookie(
-            TERMS_COOKIE, served.pages.accepted_now(), max_age=YEAR_SECONDS, httponly=True, samesite="lax"
-        )
+        response.set_cookie(TERMS_COOKIE, accepted, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
         return response
 
     @app.post("/mine/forget")

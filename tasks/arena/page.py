@@ -15,7 +15,7 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import TokenRate
 from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer, TermsAccepted
-from tasks.arena.entrance import Visit
+from tasks.arena.entrance import Refused, Visit
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
@@ -78,10 +78,16 @@ class ArenaPages:
         """The version of the terms as a language shows them."""
         return self._arena.texts.terms_version(language)
 
-    def accepted_now(self) -> str:
-        """The cookie of a browser that accepts the terms now, in the language of the request."""
+    def accepted_now(self, version: str | None) -> str:
+        """The cookie of a browser that accepts the terms now, in the language of the request.
+
+        `version`: those that it showed, None for those of now. Raises Refused where they are others by now.
+        """
         language = page_language()["lang"]
-        return f"{self.terms_version(language)}.{language}.{int(time.time())}"
+        version_now = self.terms_version(language)
+        if version not in (None, version_now):
+            raise Refused("terms_changed")
+        return f"{version_now}.{language}.{int(time.time())}"
 
     def accepted(self, cookie: str) -> TermsAccepted | None:
         """The acceptance in the cookie of a browser; None without one, or when the terms are others by now.

@@ -405,7 +405,7 @@ class Arena:
         """
         self._check_owner(conversation, visit)
         vote = conversation.votes.get(conversation.state)
-        if vote is None or conversation.forgotten:
+        if vote is None or vote.kind is RecordType.UNSURE_VOTE or conversation.forgotten:
             raise Refused("no_vote_yet")
         if conversation.voting:
             raise Refused("vote_being_written")

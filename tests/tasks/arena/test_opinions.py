@@ -107,6 +107,19 @@ def test_who_does_not_know_has_not_voted(build, tmp_path):
     assert (row["liked"], row["winner"], row["side"]) == (True, None, None), "the reaction stays"
 
 
+def test_who_does_not_know_is_told_that_no_vote_takes_a_reason(build):
+    built = build()
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await built.arena.vote(conversation, UNSURE, VISIT)
+        with pytest.raises(Refused, match="no vote that a reason belongs to"):
+            await built.arena.give_reason(conversation, [], "words", ["on A", "on B"], VISIT)
+
+    asyncio.run(battle())
+    assert len(built.seen()) == 3
+
+
 def test_an_earlier_vote_counts_where_the_visitor_does_not_know_later(build, tmp_path):
     built = build()
 
