@@ -23,12 +23,12 @@ from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, ca
 from tasks.arena.guards.login import Login, login_routes
 from tasks.arena.guards.requests import cookie_of, forwarded_in_one, is_own
 from tasks.arena.opinions import AnswerReaction
-from tasks.arena.page import ADDRESSES, ARENA_FILES, ArenaPages, Tab, answer_changes
+from tasks.arena.page import ADDRESSES, ARENA_FILES, YEAR_SECONDS, ArenaPages, Tab, answer_changes
 from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.tasks_tab import Tasks, task_routes
 from tasks.arena.uploads import Examples, Uploads
-from tasks.arena.words import LANGUAGES, check_words, page_language, page_words, speak
+from tasks.arena.words import LANGUAGES, check_words, page_words, speak
 from tasks.images.small import MEDIA_TYPE, thumb
 from tasks.look import POLICY
 from tasks.runtime.serving import AsgiMessage, Bounded, Receive, Send, is_from_elsewhere
@@ -48,7 +48,6 @@ _DECODED_AT_ONCE_MAX = 2
 _UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
 """Uploads that are read at once: of all visitors, and of one."""
 _TIDY_SECONDS = 30.0
-_YEAR_SECONDS = 31_536_000
 _PNG = "image/png"
 _UNLISTED = {"x-robots-tag": "noindex, nofollow, noarchive", "cache-control": "no-store"}
 """Headers of what somebody shares: no search engine lists it, and it is gone as soon as it is taken back."""
@@ -325,7 +324,7 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/mine.json")
     def export(request: Request) -> Response:
-        listed = served.arena.listed(served.visit(request).owner)
+        listed = served.arena.listed(served.visit(request).owner, whole=True)
         saved = {"content-disposition": 'attachment; filename="my-conversations.json"', "cache-control": "no-store"}
         return Response(orjson.dumps(listed, option=orjson.OPT_INDENT_2), headers=saved, media_type="application/json")
 
@@ -342,12 +341,9 @@ def _action_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.post("/terms")
     def accept(version: str | None = None) -> Response:
-        if version not in (None, served.pages.terms_version(page_language()["lang"])):
-            raise Refused("terms_changed")
+        accepted = served.pages.accepted_now(version)
         response = Response(status_code=204)
-        response.set_cookie(
-            TERMS_COOKIE, served.pages.accepted_now(), max_age=_YEAR_SECONDS, httponly=True, samesite="lax"
-        )
+        response.set_cookie(TERMS_COOKIE, accepted, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
         return response
 
     @app.post("/mine/forget")
@@ -414,7 +410,7 @@ class PageGuard:
             headers["cache-control"] = "no-store"
             if self._cookie and not cookie_of(scope, COOKIE):
                 token = secrets.token_urlsafe(24)
-                headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={_YEAR_SECONDS}"
+                headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={YEAR_SECONDS}"
 
         async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":

@@ -125,6 +125,20 @@ class LogFolder:
                     if record := _record(line):
                         yield record, place
 
+    def added(self, read_to: dict[str, int], mark: bytes) -> Iterator[tuple[dict[str, Any], Line]]:
+        """Whole records with `mark` that any process wrote behind the bytes of `read_to`, which is brought on."""
+        for file in self._files():
+            start = read_to.get(file.name, 0)
+            with suppress(FileNotFoundError), file.open("rb") as stream:
+                stream.seek(start)
+                for line in stream:
+                    if not line.endswith(b"\n"):  # is being written
+                        break
+                    place, start = Line(file.name, start), start + len(line)
+                    read_to[file.name] = start
+                    if mark in line and (record := _record(line)):
+                        yield record, place
+
     def read(self, places: Iterable[Line]) -> list[dict[str, Any]]:
         """The records of some lines; those that are not there any more are left out."""
         records = []

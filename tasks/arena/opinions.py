@@ -40,7 +40,10 @@ class TurnVote:
         return bool(self.reason) or any(opinion.get("comment") or opinion.get("reasons") for opinion in self.opinions)
 
     def with_reasons(self, offered: Reasons, keys: Sequence[str], words: str, comments: Sequence[str]) -> "TurnVote":
-        """The same vote with what its visitor added: keys of `offered`, words, and a comment on each side."""
+        """The same vote with what its visitor added: keys of `offered`, words, and a comment on each side.
+
+        A comment alone leaves the reasons and words of before.
+        """
         english = offered.fitting(self.kind, ENGLISH)
         chosen = ", ".join(english[key] for key in keys)
         opinions = []
@@ -48,7 +51,8 @@ class TurnVote:
             comment = comments[side] if side < len(comments) else ""
             added = {"reasons": offered.signed(self.kind, keys, side), "comment": comment}
             opinions.append(opinion | _without_empty(added))
-        return replace(self, reason=": ".join(filter(None, [chosen, words])), opinions=tuple(opinions))
+        reason = ": ".join(filter(None, [chosen, words]))
+        return replace(self, reason=reason or self.reason, opinions=tuple(opinions))
 
 
 @dataclass(frozen=True)

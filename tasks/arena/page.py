@@ -15,7 +15,7 @@ from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
 from schemas.run import TokenRate
 from tasks.arena.conversations import ArenaConversation, Mode, Side, StreamedAnswer, TermsAccepted
-from tasks.arena.entrance import Visit
+from tasks.arena.entrance import Refused, Visit
 from tasks.arena.markdown import html_of
 from tasks.arena.names import names_of, without_names
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena
@@ -31,6 +31,10 @@ ARENA_FILES = LINKED | {name: _HERE / "static" / name for name in ("arena.css", 
 SIDE_LETTERS = ("A", "B")
 _ACCEPTED = re.compile(r"([0-9a-f]{16})\.([a-z]{2})\.([0-9]{1,11})")
 """The cookie of a browser that accepted the terms: version, language, seconds since 1970."""
+YEAR_SECONDS = 31_536_000
+"""How long a browser keeps a cookie."""
+_CLOCKS_DIFFER_SECONDS = 300
+"""By so much the clocks of two machines of an arena may differ."""
 ADDRESSES = {Mode.BATTLE: "/", Mode.SIDE_BY_SIDE: "/side-by-side", Mode.DIRECT: "/direct"}
 
 
@@ -74,15 +78,26 @@ class ArenaPages:
         """The version of the terms as a language shows them."""
         return self._arena.texts.terms_version(language)
 
-    def accepted_now(self) -> str:
-        """The cookie of a browser that accepts the terms now, in the language of the request."""
+    def accepted_now(self, version: str | None) -> str:
+        """The cookie of a browser that accepts the terms now, in the language of the request.
+
+        `version`: those that it showed, None for those of now. Raises Refused where they are others by now.
+        """
         language = page_language()["lang"]
-        return f"{self.terms_version(language)}.{language}.{int(time.time())}"
+        version_now = self.terms_version(language)
+        if version not in (None, version_now):
+            raise Refused("terms_changed")
+        return f"{version_now}.{language}.{int(time.time())}"
 
     def accepted(self, cookie: str) -> TermsAccepted | None:
-        """The acceptance in the cookie of a browser; None without one, or when the terms are others by now."""
+        """The acceptance in the cookie of a browser; None without one, or when the terms are others by now.
+
+        A time that no browser would still have, or that is to come, was not written by an arena.
+        """
         match = _ACCEPTED.fullmatch(cookie)
         if not match or match[2] not in LANGUAGES or match[1] != self.terms_version(match[2]):
+            return None
+        if not -_CLOCKS_DIFFER_SECONDS <= time.time() - int(match[3]) <= YEAR_SECONDS + _CLOCKS_DIFFER_SECONDS:
             return None
         return TermsAccepted(match[1], match[2], int(match[3]))
 

@@ -4,8 +4,10 @@ The log is the only copy. In memory is, for every conversation, where its lines 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 from schemas.asked_model import ArenaModel
@@ -20,7 +22,7 @@ from tasks.arena.conversations import (
     VisitorPrompt,
 )
 from tasks.arena.entrance import Refused
-from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder, LoggedRecord
+from tasks.arena.logs import CHOICES, RATINGS, Line, LogFolder, LoggedRecord, conv_ids_in
 from tasks.arena.names import names_of, without_names
 from tasks.arena.opinions import AnswerReaction, vote_of_line
 
@@ -28,6 +30,8 @@ _SHOWN_MAX = 200
 """Conversations in a list: the newest ones."""
 _TITLES_MAX, _TITLE_CHARACTERS_MAX = 30, 80
 """The list at the side: its longest length, and that of a title."""
+_LINK_MARK = b'"link":'
+"""In every line that says of a conversation that it is shared, or no more."""
 _TITLES_KEPT = 4096
 """Titles of all visitors that are kept in memory."""
 
@@ -54,10 +58,15 @@ class Past:
         """Last part of the address of a read-only page -> the line that it shows; None for one that was taken back."""
         self._linked: dict[str, set[str]] = {}
         """Number of a conversation -> its read-only pages."""
+        self.links_read_to: dict[str, int] = {}
+        """File -> the bytes in which links were looked for."""
+        self._links_change = Lock()
         self._lines: dict[str, list[Line]] = {}
         """Number of a conversation -> its lines, in order."""
         self._of: dict[str, list[str]] = {}
         """Browser -> numbers, in order."""
+        self._gone: set[str] = set()
+        """Numbers of conversations whose removal was asked for; a line that was still being written adds nothing."""
 
     @property
     def _models(self) -> dict[str, ArenaModel]:
@@ -66,27 +75,39 @@ class Past:
     def note(self, record: LoggedRecord, line: Line) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
         match record.get("arena"):
-            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}:
+            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]} if number not in self._gone:
                 if number not in self._lines:
                     self._of.setdefault(browser, []).append(number)
                 self._lines.setdefault(number, []).append(line)
-                if isinstance(made_of := record["arena"].get("link"), str):
-                    address = self._link(made_of)
-                    self._links[address] = None if record["arena"].get("withdrawn") else line
-                    self._linked.setdefault(number, set()).add(address)
+                with self._links_change:
+                    self._note_link(record, line)
+
+    def _note_link(self, record: LoggedRecord, line: Line) -> None:
+        """Take in what a line says of a read-only page."""
+        if (number := _number_of(record)) in self._gone or not isinstance(record["arena"].get("link"), str):
+            return
+        address = self._link(record["arena"]["link"])
+        self._links[address] = None if record["arena"].get("withdrawn") else line
+        self._linked.setdefault(number, set()).add(address)
 
     def shared(self, address: str) -> ArenaConversation:
         """A conversation as its visitor shared it, by the last part of its page's address; nobody can act on it.
 
+        Another process may have written that it is shared, no more, or to be removed: the log and the requests tell.
         Raises Refused: "no_link" for an address that never was, "link_gone" for one that was taken back.
         """
-        if address not in self._links:
-            raise Refused("no_link")
-        line = self._links[address]
-        records = self._logs.read([line]) if line else []
-        if not records:
-            raise Refused("link_gone")
-        return self._as_shared(records[0])
+        with self._links_change:
+            for record, line in self._logs.added(self.links_read_to, _LINK_MARK):
+                if _number_of(record):
+                    self._note_link(record, line)
+            if address not in self._links:
+                raise Refused("no_link")
+            shared_line = self._links[address]
+        for record in self._logs.read([shared_line]) if shared_line else []:
+            is_this = _number_of(record) and self._link(str(record["arena"].get("link"))) == address
+            if is_this and not self._logs.forgotten() & {*conv_ids_in(record)}:
+                return self._as_shared(record)
+        raise Refused("link_gone")
 
     def _as_shared(self, record: LoggedRecord) -> ArenaConversation:
         """The conversation of the line of a share, as it was then."""
@@ -108,9 +129,11 @@ class Past:
 
     def drop(self, numbers: Collection[str]) -> None:
         """Let conversations go whose removal was asked for."""
+        with self._links_change:
+            self._gone.update(numbers)
+            for address in set().union(*(self._linked.pop(number, set()) for number in numbers)):
+                self._links[address] = None
         gone = {number for number in numbers if self._lines.pop(number, None)}
-        for address in set().union(*(self._linked.pop(number, set()) for number in numbers)):
-            self._links[address] = None
         if gone:
             # each browser's numbers without those that go
             self._of = {
@@ -128,7 +151,7 @@ class Past:
 
     def _read_title(self, number: str, line: Line) -> TalkTitle:
         """The title of the conversation whose first line is this one; empty where it is not there any more."""
-        record: LoggedRecord = next(iter(self._logs.read([line])), {})
+        record: LoggedRecord = next(iter(self._read(number, [line])), {})
         state: LoggedRecord = record.get("state") or next(iter(record.get("states", ())), {})
         content = next((text for role, text in state.get("messages", ()) if role == "user"), "")
         text = content[0] if isinstance(content, list) else content
@@ -138,11 +161,19 @@ class Past:
         """A browser's conversation as its lines tell it; None when it has none of this number."""
         if number not in self._of.get(browser, []):
             return None
-        return self._whole(self._logs.read(self._lines[number]), owner)
+        return self._whole(self._read(number, self._lines[number]), owner)
 
-    def listed(self, browser: str) -> list[dict[str, Any]]:
-        """A browser's conversations as it may see them, newest first: no address, and no names before the vote."""
-        talks = [(number, self._logs.read(self._lines[number])) for number in self.numbers(browser)[:_SHOWN_MAX]]
+    def _read(self, number: str, lines: Sequence[Line]) -> list[LoggedRecord]:
+        """The records of a conversation's lines; what stands there now and is another's is left out."""
+        return [record for record in self._logs.read(lines) if _number_of(record) == number]
+
+    def listed(self, browser: str, whole: bool = False) -> list[dict[str, Any]]:
+        """A browser's conversations as it may see them, newest first: no address, and no names before the vote.
+
+        The newest ones that a page shows, or the `whole` list.
+        """
+        numbers = self.numbers(browser)[: None if whole else _SHOWN_MAX]
+        talks = [(number, self._read(number, self._lines.get(number, []))) for number in numbers]
         return [_told(number, records, self._models) for number, records in talks if records]
 
     def _whole(self, records: Sequence[LoggedRecord], owner: str) -> ArenaConversation | None:
@@ -153,7 +184,12 @@ class Past:
         sides = [self._side(mark, chats) for mark in marks["sides"]]
         conversation = ArenaConversation(Mode(marks["mode"]), sides, owner, marks["browser"])
         longest = max(chats, key=lambda record: len(record["state"]["messages"]))
-        conversation.prompts = self._prompts(longest)
+        # number of messages in a line -> kinds of personal data that its last message was sent with
+        sent_anyway = {_prompt_count(record): record["arena"].get("sent_anyway", ()) for record in chats}
+        conversation.prompts = [
+            replace(prompt, personal=tuple(sent_anyway.get(number, ())))
+            for number, prompt in enumerate(self._prompts(longest), 1)
+        ]
         conversation.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
         conversation.moderation = longest["arena"]["moderation"]["flagged_categories"]
         for side in sides:
@@ -199,6 +235,19 @@ class Past:
                 number += 1
             prompts.append(VisitorPrompt(text, tuple(pictures)))
         return prompts
+
+
+def _number_of(record: LoggedRecord) -> str:
+    """The number of the conversation that a line is about; empty for lines of other arenas and of earlier versions."""
+    match record.get("arena"):
+        case {"browser": str(), "sides": [{"conv_id": str(number)}, *_]}:
+            return number
+    return ""
+
+
+def _prompt_count(record: LoggedRecord) -> int:
+    """How many messages of the visitor the line of an answer has."""
+    return sum(role == "user" for role, _ in record["state"]["messages"])
 
 
 def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:
@@ -269,11 +318,18 @@ def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, Are
         "mode": marks["mode"],
         "time": _time(records[0]),
         "terms": records[-1]["arena"].get("terms"),
+        "earlier_terms": _earlier_terms(records),
         "shared": _is_shared(votes),
         "sides": sides,
         # one row a verdict, report or share, as often as it was written
         "votes": [
-            {"kind": vote["type"], "reason": vote.get("reason", ""), "time": _time(vote), "opinions": _opinions(vote)}
+            {
+                "kind": vote["type"],
+                "reason": vote.get("reason", ""),
+                "time": _time(vote),
+                "opinions": _opinions(vote),
+                "taken_back": bool(vote["arena"].get("withdrawn")) or _is_withdrawn(vote),
+            }
             for vote in votes
             if not _is_reaction(vote)
         ],
@@ -284,11 +340,18 @@ def _told(number: str, records: Sequence[LoggedRecord], models: Mapping[str, Are
                 "time": _time(vote),
                 "side": vote["arena"]["voted_on"][2],
                 "opinions": _opinions(vote),
+                "taken_back": _is_withdrawn(vote),
             }
             for vote in votes
             if _is_reaction(vote)
         ],
     }
+
+
+def _earlier_terms(records: Sequence[LoggedRecord]) -> list[Any]:
+    """Acceptances of terms before the last one of a conversation, each once, in order."""
+    agreed = [record["arena"]["terms"] for record in records if "terms" in record["arena"]]
+    return [terms for place, terms in enumerate(agreed) if terms not in agreed[:place] and terms != agreed[-1]]
 
 
 def _is_shared(records: Sequence[LoggedRecord]) -> bool:

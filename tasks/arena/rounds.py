@@ -95,6 +95,7 @@ class Arena:
         forgotten, votes = self.logs.forgotten(), dict[str, Cast]()
         for number, (record, line) in enumerate(self.logs.records()):
             self._note(record, line)
+            self.past.links_read_to[line.file] = line.start
             if (vote := cast_in(record)) and not forgotten & set(conv_ids_in(record)):
                 votes[vote.battle or str(number)] = vote
         self.past.drop(forgotten)
@@ -119,9 +120,9 @@ class Arena:
             if conversation.used <= before and not conversation.answering and not conversation.voting:
                 del self._open_now[number]
 
-    def listed(self, owner: str) -> list[dict[str, Any]]:
-        """A browser's conversations in the log, newest first, as they may be shown to it."""
-        return self.past.listed(self.visitors.browser(owner)) if owner else []
+    def listed(self, owner: str, whole: bool = False) -> list[dict[str, Any]]:
+        """A browser's conversations in the log, newest first, as they may be shown to it; `whole`: also the oldest."""
+        return self.past.listed(self.visitors.browser(owner), whole) if owner else []
 
     async def forget_all(self, visit: Visit) -> int:
         """Ask for the removal of everything of a browser. Returns how many conversations there were."""
@@ -221,6 +222,11 @@ class Arena:
             raise Refused("vote_being_written")
         if conversation.answering or conversation.closed or conversation.state != state:
             raise Refused("still_coming")
+
+    def _check_unclaimed(self, what: str, conversation: ArenaConversation) -> None:
+        """Raises Refused while something else of a conversation is being written; a second click is none."""
+        if conversation.voting and (what, *conversation.state) not in conversation.voted:
+            raise Refused("vote_being_written")
 
     def _check_owner(self, conversation: ArenaConversation, visit: Visit) -> None:
         if conversation.owner != visit.owner:
@@ -353,6 +359,7 @@ class Arena:
         self._check_owner(conversation, visit)
         if kind not in (RATINGS if conversation.mode is Mode.DIRECT else CHOICES):
             raise Refused("no_such_vote")
+        self._check_unclaimed("vote", conversation)
         if not conversation.may_vote():
             return False
         goes_on = goes_on and conversation.mode is Mode.BATTLE
@@ -394,11 +401,11 @@ class Arena:
     ) -> None:
         """Add reasons, words, and a comment on each side to the vote on the present state. Raises Refused.
 
-        The vote's line is written again, and the last line counts.
+        The vote's line is written again, and the last line counts; a comment alone leaves the reasons of before.
         """
         self._check_owner(conversation, visit)
         vote = conversation.votes.get(conversation.state)
-        if vote is None or conversation.forgotten:
+        if vote is None or vote.kind is RecordType.UNSURE_VOTE or conversation.forgotten:
             raise Refused("no_vote_yet")
         if conversation.voting:
             raise Refused("vote_being_written")
@@ -408,10 +415,10 @@ class Arena:
             [_clean(comment) for comment in comments],
         )
         if chosen or text or any(on_sides):
-            # The whole reason is as long as a visitor may write, chosen reasons included.
             added = vote.with_reasons(self.reasons, chosen, text, on_sides)
-            await self._write_vote(conversation, replace(added, reason=_clean(added.reason)), visit)
-            conversation.voted["reason", *conversation.state] = vote.kind
+            await self._claimed(
+                "reason", vote.kind, conversation, partial(self._write_vote, conversation, added, visit)
+            )
 
     def _fitting(self, kind: RecordType, keys: Sequence[str]) -> list[str]:
         """The keys, once each. Raises Refused for a reason that does not fit the vote, or that nobody offers."""
@@ -458,26 +465,31 @@ class Arena:
             raise Refused("no_such_vote")
         if (f"flag {place}", *conversation.state) not in conversation.voted:
             write = partial(self._write_said, conversation, RecordType.FLAG, visit, place=place)
-            await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write)
+            await self._claimed(f"flag {place}", RecordType.FLAG, conversation, write, alone=False)
 
     async def _claimed(
-        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[Any]]
-    ) -> None:
-        """Take the present state for a vote or a share, then write it; only a failed write gives the state back.
+        self, what: str, kind: RecordType, conversation: ArenaConversation, write: Callable[[], Awaitable[Any]],
+        alone: bool = True,
+    ) -> None:  # fmt: skip
+        """Take the present state for a vote, its reason or a share, then write it; only a failed write gives it back.
 
-        A request that is cancelled meanwhile changes nothing: the write goes on and counts.
+        `alone`: meanwhile nothing else is taken. A request that is cancelled meanwhile changes nothing: the write goes
+        on and counts.
         """
         state = (what, *conversation.state)
-        conversation.voted[state], conversation.voting = kind, True
+        before = {state: conversation.voted[state]} if state in conversation.voted else {}
+        conversation.voted[state] = kind
+        conversation.voting = conversation.voting or alone
 
         async def whole() -> None:
             try:
                 await write()
             except BaseException:
                 del conversation.voted[state]
+                conversation.voted |= before
                 raise
             finally:
-                conversation.voting = False
+                conversation.voting = conversation.voting and not alone
 
         task = asyncio.create_task(whole())
         self._writing.add(task)
@@ -490,6 +502,7 @@ class Arena:
         The link stays the same until it is taken back, and shows the state that was shared last.
         """
         self._check_owner(conversation, visit)
+        self._check_unclaimed("share", conversation)
         if conversation.answering or not conversation.may_vote("share"):
             return False
         if wait := self.visitors.wait_seconds(visit.address, visit.owner, "link of"):
@@ -505,15 +518,21 @@ class Arena:
         return True
 
     async def unshare(self, conversation: ArenaConversation, visit: Visit) -> None:
-        """Take the consent and the link back: a line of its own, of which the last counts."""
+        """Take the consent and the link back: a line of its own, of which the last counts. Raises Refused."""
         self._check_owner(conversation, visit)
+        if conversation.voting:
+            raise Refused("vote_being_written")
         shared = [state for state in conversation.voted if state[0] == "share"]
-        if shared and not conversation.voting:
+
+        async def write() -> None:
             marks = {"withdrawn": True, **({"link": conversation.link} if conversation.link else {})}
             await self._write_said(conversation, RecordType.SHARE, visit, marks)
             conversation.link = ""
             for state in shared:
                 conversation.voted.pop(state, None)
+
+        if shared:
+            await self._claimed("unshare", RecordType.SHARE, conversation, write)
 
     async def _write_vote(self, conversation: ArenaConversation, vote: TurnVote, visit: Visit) -> None:
         """Log a vote, and take it in once it is on the disk: in a battle that does not go on, it shows the names."""
@@ -524,7 +543,7 @@ class Arena:
         conversation.votes[vote.state] = vote
         if conversation.mode is Mode.BATTLE and not vote.goes_on:
             conversation.revealed = conversation.closed = True
-        if cast := cast_in(record):
+        if (cast := cast_in(record)) and not conversation.forgotten:
             if not is_first:  # the last vote of a battle is the one that counts
                 self.cast[:] = [earlier for earlier in self.cast if earlier.battle != cast.battle]
             self.cast.append(cast)

@@ -24,6 +24,7 @@ from tasks.shown import SIDE
 SEARCH_CHARACTERS_MAX = 200
 _VALUES_MAX = 100
 _NAMES = {facet.name for facet in FACETS}
+_NO_FACETS = {"q", "like", "area", "sql"}
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,22 @@ def _area_of(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def query_of(pairs: Iterable[tuple[str, str]]) -> Query:
-    """The query of a link's parameters; unknown parameters are ignored. Raises NoSelection."""
+    """The query of a link's parameters.
+
+    Raises NoSelection for a parameter that is none, and for more or longer ones than are read: without it, the link
+    would select more than it says.
+    """
+    pairs = list(pairs)
+    if len(pairs) > _VALUES_MAX:
+        raise NoSelection(f"This link has more than {_VALUES_MAX} parameters")
     search, page, outliers = "", 1, True
     like, area, sql = "", tuple[tuple[float, float], ...](), ""
     chosen: dict[str, tuple[str, ...]] = {}
-    for name, value in list(pairs)[:_VALUES_MAX]:
+    for name, value in pairs:
         if name == "q":
-            search = value.strip()[:SEARCH_CHARACTERS_MAX]
+            if len(value.strip()) > SEARCH_CHARACTERS_MAX:
+                raise NoSelection(f"The text to search for has more than {SEARCH_CHARACTERS_MAX} characters")
+            search = value.strip()
         elif name == "like":
             like = value
         elif name == "area":
@@ -127,12 +137,14 @@ def query_of(pairs: Iterable[tuple[str, str]]) -> Query:
             if len(value) > SQL_CHARACTERS_MAX:
                 raise NoSelection(f"The question of this link has more than {SQL_CHARACTERS_MAX:,} characters")
             sql = value.strip()
-        elif name == "page" and value.isascii() and value.isdecimal():
-            page = max(1, int(value[:9]))
+        elif name == "page":
+            page = max(1, int(value[:9])) if value.isascii() and value.isdecimal() else 1
         elif name == "outliers":
             outliers = value != "hidden"
-        elif name in _NAMES and value not in chosen.get(name, ()):
-            chosen[name] = (*chosen.get(name, ()), value)
+        elif name in _NAMES:
+            chosen[name] = tuple(dict.fromkeys([*chosen.get(name, ()), value]))
+        elif name != "token":  # of a link that `curate` printed
+            raise NoSelection(f"There is no filter {name[:40]!r}; there are {', '.join(sorted(_NAMES | _NO_FACETS))}")
     return Query(search, chosen, like, area, sql, page, outliers)
 
 

@@ -143,6 +143,10 @@ class Pages:
         tables = self._source.asked
         answer, problem = None, ""
         try:
+            if len(question) > SQL_CHARACTERS_MAX:
+                raise BadInput(
+                    f"SQL: the question has more than {SQL_CHARACTERS_MAX:,} characters; `curate sql` takes it"
+                )
             answer = first_rows(tables, question) if question else None
         except BadInput as error:
             problem = str(error)

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.explore.facets import SQL_CHARACTERS_MAX, NoSelection, Query, query_of
+from tasks.explore.facets import NoSelection, Query, query_of
 from tasks.explore.pages import EXPLORER_FILES, Links, Pages
 from tasks.images import small
 from tasks.look import POLICY
@@ -195,7 +195,7 @@ def _routes(app: FastAPI, served: Served) -> None:
 
     @app.get("/sql")
     def sql(q: str = "") -> Response:
-        return page(lambda: pages.sql(q.strip()[: SQL_CHARACTERS_MAX + 1]))
+        return page(lambda: pages.sql(q.strip()))
 
     @app.get("/selection/board")
     def board_of(request: Request) -> Response:

@@ -31,7 +31,7 @@ from tasks.arena.rounds import Arena
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.words import LANGUAGES, page_words
 from tasks.runtime.serving import AsgiMessage, Bounded, Receive, Send
-from tasks.runtime.untrusted import checked_entry, one_line, parse_yaml, why_no_yaml, yaml_text
+from tasks.runtime.untrusted import checked_entry, json_text, one_line, parse_yaml, why_no_yaml, yaml_text
 
 ADMIN_TOKEN_VARIABLE = "ARENA_ADMIN_TOKEN"  # noqa: S105 - the name of it
 TOKEN_CHARACTERS_MIN = 16
@@ -132,6 +132,7 @@ class Admin:
                 for entry in reversed(changes)
             ],
             "texts": self._texts(),
+            "seen": self._seen(),
             "audit_log_broken": broken,
             "appeals": [appeal.model_dump(mode="json") for appeal in reversed(state.appeals)],
         }
@@ -184,12 +185,25 @@ class Admin:
         return HTMLResponse(page, status)
 
     def do(self, what: str, form: Mapping[str, Sequence[str]], by: str = "") -> str:
-        """Apply a form of an operator; returns a line that says so. Raises BadInput; then nothing changed."""
+        """Apply a form of an operator; returns a line that says so. Raises BadInput; then nothing changed.
+
+        Of two operators at once the second one is checked against what the first one changed.
+        """
+        with self.arena.steering.alone():
+            self._change(what, form, by)
+        return "Done. It holds from the next message on, and is in the audit log."
+
+    def _change(self, what: str, form: Mapping[str, Sequence[str]], by: str) -> None:
         model, value = (form.get(name, [""])[0].strip() for name in ("model", "value"))
         steering = self.arena.steering
         names_model = what in ("pause", "resume", "weight", "price", "drop")
         if names_model and all(served.name != model for served in self.arena.pool.models):
             raise BadInput(f"no model {one_line(model, 60)!r} is served here")
+        if "seen" in form and form["seen"][0] != self._seen().get(what):
+            raise BadInput(
+                f"{what} were changed since this page was opened, as Changes says; send the form again to put yours in "
+                "their place, or reload the page for theirs"
+            )
         match what:
             case "pause" | "resume":
                 steering.pause(model, what == "pause", by)
@@ -215,7 +229,13 @@ class Admin:
                 steering.publish_terms(self._new_terms(form), by)
             case _:
                 raise BadInput("this form is not known; reload the page")
-        return "Done. It holds from the next message on, and is in the audit log."
+
+    def _seen(self) -> dict[str, str]:
+        """Form of whole texts -> a digest of what it begins with, by which it tells what its operator saw."""
+        texts = self._texts()
+        of_terms = [texts["terms"], [version["name"] for version in texts["versions"]]]
+        begun = {name: texts[name] for name in ("reasons", "starters", "languages")} | {"terms": of_terms}
+        return {what: digest_of_terms(json_text(content)) for what, content in begun.items()}
 
     def _read(self, what: str, text: str) -> None:
         """Raises BadInput for a text that is no such YAML; an empty one stands for that of the start."""

@@ -7,7 +7,7 @@ change that has its entry, and drops one that has none.
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -69,6 +69,21 @@ class Steering:
         if self._read_of != (status.st_mtime_ns, status.st_ino):
             self._state = ArenaSteering.model_validate_json(self._file.read_bytes())
             self._read_of = (status.st_mtime_ns, status.st_ino)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Until the block ends nobody else makes a change: what was checked holds when it is written.
+
+        Raises StoreUnwell where others take too long.
+        """
+        try:
+            self._lock.acquire()
+        except OSError as error:
+            raise StoreUnwell(f"{str(self._file)!r} cannot be written ({why_unreadable(error)})") from None
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def change(self, about: str, changed: Callable[[ArenaSteering], dict[str, Any]], by: str = "") -> None:
         """Put in new values. They are on the disk, and in the audit log unless `about` is empty, when this returns.

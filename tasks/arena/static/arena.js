@@ -43,8 +43,10 @@ function show(told) {
   if (data.number !== told.number) history.pushState(null, "", told.address);
   data.number = told.number;
   body.classList.remove("first");
+  const begun = begunReasons();
   at("messages").innerHTML = told.messages;
   at("bar").innerHTML = told.bar;
+  goOnWith(begun);
   goingOn();
   news(told.notice);
   answering(told.answering);
@@ -58,6 +60,35 @@ function show(told) {
   size();
   if (near) scrollTo(0, document.documentElement.scrollHeight);
   if (told.answering) listen(told.address);
+}
+
+// What is chosen and typed in a form of reasons, and not sent yet, outlives whatever else happens on the page.
+const reasonForms = () => [...document.querySelectorAll("form.why")];
+function begunReasons() {
+  return reasonForms().map((form) => {
+    const fields = [...form.querySelectorAll("input[type=text]")], typing = fields.indexOf(document.activeElement);
+    const {turn, place} = form.dataset;
+    return {turn, place, given: new FormData(form), typing, caret: fields[typing]?.selectionStart};
+  });
+}
+
+function goOnWith(begun) {
+  const turns = document.querySelectorAll(".turn").length;
+  for (const {turn, place, given, typing, caret} of begun) {
+    const form = reasonForms().find((each) => each.dataset.turn === turn && each.dataset.place === place);
+    const comments = given.getAll("comment");
+    if (!form) {  // the round has ended: a comment on one of its last answers goes to that of the vote
+      const ofVote = Number(turn) === turns && at("why")?.querySelectorAll("[name=comment]")[place];
+      if (ofVote) ofVote.value ||= comments[0];
+      continue;
+    }
+    for (const chip of form.querySelectorAll("[name=chip]")) chip.checked = given.getAll("chip").includes(chip.value);
+    form.querySelectorAll("[name=comment]").forEach((field, index) => { field.value = comments[index] || ""; });
+    if (form.elements.words) form.elements.words.value = given.get("words") || "";
+    const field = form.querySelectorAll("input[type=text]")[typing];
+    field?.focus({preventScroll: true});
+    field?.setSelectionRange(caret, caret);
+  }
 }
 
 function answering(on) {
@@ -190,12 +221,13 @@ async function send() {
   if (!data.accepted) return terms(true);
   if (at("send").disabled) return;
   at("send").disabled = true;
-  let told = await post("/say", wanted());
-  if (told?.key === "doubted") told = confirm(told.refused) ? await post("/say", {...wanted(), sure: true}) : null;
+  const message = wanted();
+  let told = await post("/say", message);
+  if (told?.key === "doubted") told = confirm(told.refused) ? await post("/say", {...message, sure: true}) : null;
   at("send").disabled = false;
   if (!told) return;
-  text.value = "";
-  pictures.length = 0;
+  if (text.value.startsWith(message.text)) text.value = text.value.slice(message.text.length).trimStart();  // typed since
+  pictures.splice(0, pictures.length, ...pictures.filter((each) => !message.pictures.includes(each.name)));
   drawn();
   size();
   sent.clear();
@@ -300,7 +332,7 @@ document.addEventListener("submit", async (event) => {
   const {kind, turn, place} = event.target.dataset, why = {chips: form.getAll("chip"), comments};
   if (turn) {
     const reacted = await post(`/c/${data.number}/react`, {...why, kind, turn: Number(turn), place: Number(place)});
-    if (reacted) { sent.clear(); show(reacted); }
+    if (reacted) { event.target.remove(); sent.clear(); show(reacted); }
     return;
   }
   const told = await post(`/c/${data.number}/reason`, {...why, words: said});

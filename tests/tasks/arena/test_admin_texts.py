@@ -3,7 +3,9 @@
 import asyncio
 import json
 import resource
+from datetime import UTC, datetime
 from random import Random
+from threading import Thread
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ import yaml
 from schemas.asked_model import ArenaModel
 from schemas.errors import BadInput
 from schemas.items.conversation import RecordType
+from schemas.upkeep import TermsVersion
 from tasks.arena.admin.pages import admin_app, operator_tokens
 from tasks.arena.admin.steering import Steering
 from tasks.arena.conversations import Mode
@@ -284,6 +287,68 @@ def test_a_version_of_terms_is_published_once(build, again, error):
     sent(built, "terms", TERMS)
     told = sent(built, "terms", again)
     assert told.status_code == 422 and error in told.text and len(built.arena.steering.now().terms) == 1
+
+
+def beside(built, change, what: str, form: dict) -> httpx.Response:
+    """The answer to one form that comes while another process of the arena makes a change."""
+    other, answers = Steering(built.folder), list[httpx.Response]()
+    with other.alone():
+        asking = Thread(target=lambda: answers.append(sent(built, what, form)))
+        asking.start()
+        asking.join(0.5)
+        assert asking.is_alive(), "it waits for the change"
+        change(other)
+    asking.join()
+    return answers[0]
+
+
+def test_of_two_operators_at_once_one_publishes_a_version_of_terms(build):
+    built = build()
+    terms = TermsVersion(name="2026-12", at=datetime.now(UTC), texts={"en": "Be brave."})
+    told = beside(built, lambda other: other.publish_terms(terms), "terms", TERMS)
+    assert told.status_code == 422 and "already; give another" in told.text
+    assert [terms.texts for terms in built.arena.steering.now().terms] == [{"en": "Be brave."}]
+
+
+def test_of_two_operators_at_once_one_removes_the_last_model_but_one(build):
+    models = {"good-model": Scripted(), "second-model": Scripted(), "new-model": Scripted(), "newer-model": Scripted()}
+    built = build(models)
+    for name in ("new-model", "newer-model"):
+        sent(built, "serve", {"value": ENTRY.replace("new-model", name)})
+    for name in ("good-model", "second-model"):
+        sent(built, "weight", {"model": name, "value": "0"})
+    told = beside(built, lambda other: other.weigh("newer-model", 0), "drop", {"model": "new-model"})
+    assert told.status_code == 422 and "a battle needs two" in told.text
+
+
+FORMS = {
+    "reasons": ({"value": "better: {first: {en: First}}"}, {"value": "better: {second: {en: Second}}"}),
+    "starters": (
+        {"value": "categories: [{title: {en: A}, prompts: {en: [First]}}]"},
+        {"value": "categories: [{title: {en: A}, prompts: {en: [Second]}}]"},
+    ),
+    "terms": (TERMS, TERMS | {"version": "2027-01", "text_en": "Be second."}),
+    "languages": ({"language": ["en", "de"]}, {"language": ["en", "fr"]}),
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_an_operator_overwrites_what_another_changed_meanwhile_only_when_told_of_it(build, what):
+    built, (first, second) = build(), FORMS[what]
+
+    async def opened() -> dict[str, str]:
+        async with operator(built) as client:
+            page = (await client.get("/")).text
+        return {"seen": page.partition(f'action="/{what}"')[2].partition('name="seen" value="')[2].partition('"')[0]}
+
+    pages = [asyncio.run(opened()) for _ in range(2)]
+    assert "Done." in sent(built, what, first | pages[0]).text
+    state = built.arena.steering.now()
+    told = sent(built, what, second | pages[1], "the token of ben")
+    assert told.status_code == 422 and f"{what} were changed since this page was opened" in told.text
+    assert built.arena.steering.now() == state
+    assert "Done." in sent(built, what, second | asyncio.run(opened()), "the token of ben").text
+    assert len(abouts(built)) == 2
 
 
 def test_changes_that_do_not_fit_another_start_stop_it_in_one_line(build, tmp_path):

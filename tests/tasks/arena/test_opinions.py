@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import permutations
 
 import pytest
 import yaml
@@ -104,6 +105,19 @@ def test_who_does_not_know_has_not_voted(build, tmp_path):
     assert store.read("battles").is_empty() and store.read("conversations").height == 2
     (row,) = store.read("reactions").to_dicts()
     assert (row["liked"], row["winner"], row["side"]) == (True, None, None), "the reaction stays"
+
+
+def test_who_does_not_know_is_told_that_no_vote_takes_a_reason(build):
+    built = build()
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await built.arena.vote(conversation, UNSURE, VISIT)
+        with pytest.raises(Refused, match="no vote that a reason belongs to"):
+            await built.arena.give_reason(conversation, [], "words", ["on A", "on B"], VISIT)
+
+    asyncio.run(battle())
+    assert len(built.seen()) == 3
 
 
 def test_an_earlier_vote_counts_where_the_visitor_does_not_know_later(build, tmp_path):
@@ -250,6 +264,96 @@ def test_an_unknown_reason_of_a_vote_writes_nothing(build):
 
     asyncio.run(battle())
     assert all("reason" not in record for record, _ in built.seen())
+
+
+@pytest.mark.parametrize("kind", [LEFT, RIGHT, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE])
+def test_all_that_a_visitor_wrote_is_logged_beside_every_reason(build, tmp_path, kind):
+    built, words = build(), "w" * 494 + " ENDS."
+    keys = list(built.arena.reasons.fitting(kind))
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await built.arena.vote(conversation, kind, VISIT)
+        await built.arena.give_reason(conversation, keys, words, [], VISIT)
+
+    asyncio.run(battle())
+    (reason,) = ingested(built.folder, tmp_path / "store").read("battles")["vote_reason"]
+    assert reason.endswith(words) and all(text in reason for text in built.arena.reasons.fitting(kind, "en").values())
+
+
+def test_a_comment_that_comes_later_leaves_the_reason_of_the_vote(build, tmp_path):
+    built = build()
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await built.arena.vote(conversation, LEFT, VISIT)
+        await built.arena.give_reason(conversation, ["clear"], "in short", [], VISIT)
+        await built.arena.give_reason(conversation, [], "", ["on A"], VISIT)
+
+    asyncio.run(battle())
+    store = ingested(built.folder, tmp_path / "store")
+    assert store.read("battles")["vote_reason"].to_list() == ["Clearer: in short"]
+    assert store.read("reactions").filter(side="a").select("reasons", "comment").rows() == [(["clear+"], "on A")]
+
+
+def test_a_reason_that_is_being_written_outlives_the_end_of_the_round(build, tmp_path):
+    built = build()
+
+    async def end(conversation):
+        while True:
+            try:
+                return await built.arena.reveal(conversation, VISIT)
+            except Refused:  # until the reason is written
+                await asyncio.sleep(0)
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await built.arena.vote(conversation, LEFT, VISIT, goes_on=True)
+        reason = built.arena.give_reason(conversation, ["clear"], "in short", [], VISIT)
+        await asyncio.gather(reason, end(conversation))
+
+    asyncio.run(battle())
+    assert ingested(built.folder, tmp_path / "store").read("battles")["vote_reason"].to_list() == ["Clearer: in short"]
+
+
+def test_a_vote_counts_that_is_cast_while_a_report_is_written(build):
+    built = build()
+
+    async def battle():
+        conversation = await talk(built, 1)
+        report = asyncio.create_task(built.arena.flag(conversation, 0, VISIT))
+        while not conversation.voted and not report.done():
+            await asyncio.sleep(0)
+        assert await built.arena.vote(conversation, LEFT, VISIT)
+        await report
+
+    asyncio.run(battle())
+    assert sorted(record["type"] for record, _ in built.seen()) == ["chat", "chat", "flag", "leftvote"]
+
+
+@pytest.mark.parametrize(("first", "second"), [*permutations(["share", "vote", "reveal", "unshare"], 2)])
+def test_what_is_pressed_while_something_else_is_written_is_refused_in_words(build, first, second):
+    built = build()
+    press = {
+        "share": lambda conversation: built.arena.share(conversation, VISIT),
+        "vote": lambda conversation: built.arena.vote(conversation, LEFT, VISIT, True),
+        "unshare": lambda conversation: built.arena.unshare(conversation, VISIT),
+        "reveal": lambda conversation: built.arena.reveal(conversation, VISIT),
+    }
+
+    async def battle():
+        conversation = await talk(built, 1)
+        await press["vote"](conversation)
+        await press["share"](conversation)
+        await talk(built, 1, conversation)
+        writing = asyncio.create_task(press[first](conversation))
+        while not conversation.voting and not writing.done():
+            await asyncio.sleep(0)
+        with pytest.raises(Refused, match="try again"):
+            await press[second](conversation)
+        await writing
+
+    asyncio.run(battle())
 
 
 def test_a_visitor_who_reacted_too_often_can_still_talk(build):

@@ -1,7 +1,11 @@
 """The list of one's talks at the side of the page."""
 
 import asyncio
+from datetime import UTC, datetime
 
+from schemas.upkeep import TermsVersion
+from tasks.arena.live import digest_of_terms
+from tasks.arena.words import page_words
 from tests.arena_pages import Page, application
 from tests.built_arena import image_file
 
@@ -88,3 +92,72 @@ def test_a_restart_keeps_the_list(build, admission):
         return (await visitor.client.get("/")).text
 
     assert "A question" in asyncio.run(later())
+
+
+def test_the_saved_file_has_every_talk_also_those_that_the_page_leaves_out(build, admission):
+    built = build()
+
+    async def begun():
+        visitor = Page(application(built, admission))
+        await visitor.begin()
+        await visitor.say("The oldest question")
+        return visitor.client.cookies
+
+    cookies = asyncio.run(begun())
+    (file,) = built.folder.glob("vision-tmp-*.json")
+    lines, ids = file.read_text(), [record["state"]["conv_id"] for record, _ in built.seen()]
+    # the same talk, and then 200 times more under other ids
+    copies = [lines.replace(ids[0], f"{number:032}").replace(ids[1], f"{number:031}b") for number in range(200)]
+    file.write_text("".join([lines, *copies]))
+    again = build(built.models)
+    again.arena.read_logs()
+
+    async def seen():
+        visitor = Page(application(again, admission))
+        visitor.client.cookies = cookies
+        return (await visitor.client.get("/mine")).text, (await visitor.client.get("/mine.json")).json()
+
+    page, saved = asyncio.run(seen())
+    assert page.count('class="opens"') == 200
+    assert len(saved) == 201 and saved[-1]["number"] in ids
+
+
+def test_what_a_visitor_took_back_is_told_from_what_stands(build, admission):
+    app = application(build(), admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question", mode="direct", chosen=["good-model"])
+        await visitor.act("vote", kind="downvote")
+        await visitor.share()
+        rated = (await visitor.client.get("/mine")).text
+        await visitor.act("again")
+        await visitor.client.get(f"/c/{visitor.number}/events")
+        await visitor.act("unshare")
+        return rated, (await visitor.client.get("/mine")).text, (await visitor.client.get("/mine.json")).json()
+
+    rated, page, (saved,) = asyncio.run(visits())
+    told = [(each["kind"], each["taken_back"]) for each in saved["votes"]]
+    assert told == [("downvote", False), ("share", False), ("downvote", True), ("share", True)]
+    assert page_words("en")["mine_unvoted"] in page and page_words("en")["mine_unvoted"] not in rated
+
+
+def test_the_saved_file_has_all_terms_that_were_agreed_to_in_a_talk(build, admission):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        for version in ("1", "2", ""):
+            await visitor.say("A question")
+            if version:
+                terms = TermsVersion(name=version, at=datetime.now(UTC), texts={"en": f"Terms {version}"})
+                built.arena.steering.publish_terms(terms)
+                await visitor.client.post("/terms")
+        return (await visitor.client.get("/mine.json")).json()
+
+    (saved,) = asyncio.run(visits())
+    digests = [digest_of_terms(text) for text in (page_words("en")["terms_text"], "Terms 1", "Terms 2")]
+    assert [terms["version"] for terms in [*saved["earlier_terms"], saved["terms"]]] == digests

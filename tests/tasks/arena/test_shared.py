@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
 
 from schemas.items.conversation import RecordType
+from tasks.arena.entrance import Refused
+from tasks.arena.live import digest_of_terms
+from tasks.arena.logs import conv_ids_in
 from tasks.arena.words import page_words
 from tasks.takedown.subject import hand_out
 from tasks.takedown.take_down import take_down
 from tests.arena_pages import Page, application, stranger
-from tests.built_arena import image_file
+from tests.built_arena import VISIT, image_file
 from tests.tasks.ingest.logs import ingested
 
 MODELS = ("good-model", "second-model")
@@ -136,6 +140,98 @@ def test_a_forged_link_is_one_page_that_repeats_nothing(build, admission, addres
     assert asyncio.run(stranger(app, f"/s/{address}/pictures/0")).status_code == 404
 
 
+@pytest.mark.parametrize("actions", [("share", "forget"), ("forget", "share"), ("vote", "share", "forget")])
+def test_a_talk_that_is_forgotten_while_something_is_written_has_no_link_left(build, admission, actions):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("A question")
+        await asyncio.gather(*(visitor.act(what, kind="leftvote") for what in actions))
+        links = [record["arena"]["link"] for record, _ in built.seen() if "link" in record["arena"]]
+        pages = [await stranger(app, f"/s/{built.arena.visitors.link(link)}") for link in links]
+        return pages, (await visitor.client.get("/mine.json")).json()
+
+    pages, own = asyncio.run(visits())
+    assert all("A question" not in page.text and page.status_code in (404, 410) for page in pages)
+    assert own == [] and built.arena.cast == []
+
+
+def test_a_link_that_cannot_be_taken_back_yet_is_not_passed_over_in_silence(build):
+    built = build()
+    arena = built.arena
+
+    async def talk():
+        conversation = await built.say("A question")
+        await built.finished(conversation)
+        await arena.share(conversation, VISIT)
+        vote = asyncio.create_task(arena.vote(conversation, RecordType.LEFT_VOTE, VISIT))
+        while not conversation.voting and not vote.done():
+            await asyncio.sleep(0)
+        with pytest.raises(Refused, match="try again"):
+            await arena.unshare(conversation, VISIT)
+        await vote
+        await arena.unshare(conversation, VISIT)
+        return conversation
+
+    assert asyncio.run(talk()).link == ""
+
+
+@pytest.mark.parametrize("end", ["unshare", "forget", "request"])
+def test_every_process_of_an_arena_shows_a_link_until_it_is_taken_back_in_any(build, admission, end):
+    first = build()
+    second = build(first.models)
+    second.arena.read_logs()
+    apps = [application(built, admission) for built in (first, second)]
+
+    async def visits():
+        visitor = Page(apps[0])
+        await visitor.begin()
+        await visitor.say("A question")
+        address = await visitor.share()
+        shared = [await stranger(app, f"/s/{address}") for app in apps]
+        if end == "request":  # as an operator writes one by hand
+            (first.folder / "takedown_requests.txt").write_text(f"{visitor.number}\n")
+        else:
+            await visitor.act(end)
+        return shared, [await stranger(app, f"/s/{address}") for app in apps]
+
+    shared, gone = asyncio.run(visits())
+    assert all("A question" in page.text for page in shared)
+    assert [page.status_code for page in gone] == [410, 410] and all("A question" not in page.text for page in gone)
+
+
+def test_lines_that_an_operator_moved_show_nobody_the_talk_of_another(build, admission):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor, other = Page(app), Page(app)
+        for page, text in ((visitor, "My question"), (other, "The other question")):
+            await page.begin()
+            await page.say(text)
+        address = await visitor.share()
+        await other.share()
+        (file,) = built.folder.glob("vision-tmp-*.json")
+        lines = file.read_bytes().splitlines(keepends=True)
+        of_other = [line for line in lines if other.number in conv_ids_in(json.loads(line))]
+        start = 0
+        for line in lines:  # each line of the visitor's makes room for one of the other's
+            if visitor.number in conv_ids_in(json.loads(line)):
+                with file.open("r+b") as stream:
+                    stream.seek(start)
+                    stream.write(of_other[-1])
+                page = await stranger(app, f"/s/{address}")
+                own = (await visitor.client.get("/mine")).text + (await visitor.client.get("/")).text
+                assert "The other question" not in page.text + own
+            start += len(line)
+        return page.status_code
+
+    assert asyncio.run(visits()) == 410
+
+
 def test_another_browser_takes_no_link_back(build, admission):
     app = application(build(), admission)
 
@@ -203,6 +299,19 @@ def test_whoever_accepted_other_terms_is_asked_again(build, admission):
         return visitor.client.cookies["arena_terms"].partition(".")[0]
 
     asyncio.run(visits())
+
+
+@pytest.mark.parametrize("days", [-400, -20_000, 1, 1_000_000])
+def test_an_acceptance_at_a_time_that_no_arena_wrote_is_asked_for_again(build, admission, days):
+    app = application(build(), admission, terms="The terms")
+    at = max(0, int(time.time()) + days * 86_400)
+
+    async def visit():
+        visitor = Page(app)
+        visitor.client.headers["cookie"] = f"arena_browser=b; arena_terms={digest_of_terms('The terms')}.en.{at}"
+        return (await visitor.client.post("/say", json={"mode": "battle", "text": "A question"})).json()
+
+    assert asyncio.run(visit())["key"] == "terms_first"
 
 
 def test_a_share_is_a_line_of_its_own_that_ingest_reads(build, admission, tmp_path):

@@ -1,5 +1,6 @@
 """A visitor's talk in two browsers, where they are installed: votes on turns, reactions, and what ingest reads."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -156,6 +157,35 @@ def test_a_message_with_a_phone_number_is_sent_only_after_a_question(talks, brow
     send_and_answer(page, yes=True)
     page.locator(".turn").nth(1).locator(".thumb").nth(3).wait_for()
     browser.expect(page.get_by_label("Your message")).to_have_value("")
+    assert wrong == []
+
+
+def test_what_is_typed_and_not_sent_outlives_all_that_happens_beside_it(talks, browser):
+    wrong, expect = [], browser.expect
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    page.get_by_role("button", name="Bad answer (Model B)").click()
+    reaction, comment = page.locator(".reaction"), page.locator(".reaction").get_by_label("About this answer")
+    reaction.locator("[name=chip]").first.check()
+    comment.fill("Not sent yet")
+    page.get_by_role("button", name="Report A").click()
+    expect(page.locator("#notice")).to_contain_text("Reported")
+    expect(comment).to_have_value("Not sent yet")
+    expect(reaction.locator("[name=chip]").first).to_be_checked()
+    message = page.get_by_label("Your message")
+    message.fill("And its opposite?")
+    message.press("Enter")
+    comment.press("End")
+    comment.press_sequentially(", and longer")
+    page.locator(".turn").nth(1).locator(".thumb").nth(3).wait_for()
+    expect(comment).to_have_value("Not sent yet, and longer")
+    expect(comment).to_be_focused()
+    page.get_by_role("button", name="Good answer (Model A)").nth(1).click()
+    page.locator(".reaction").nth(1).get_by_label("About this answer").fill("On the last answer")
+    message.fill("A draft")
+    page.get_by_role("button", name="A is better").click()
+    expect(page.locator("#why").get_by_label("About A")).to_have_value("On the last answer")
+    expect(page.locator("#why").get_by_label("About B")).to_have_value("")
     assert wrong == []
 
 
@@ -357,6 +387,68 @@ def test_operators_change_the_terms_on_a_page_that_fits_the_screen(place, browse
         assert "anna" in page.locator("ul.plain li", has_text="terms of version 2026-12").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
         keep(page, f"admin-{request.node.callspec.id}-done")
+        assert wrong == []
+    finally:
+        running.end()
+
+
+@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"viewport": PHONE, "locale": "ar"}], ids=["phone", "arabic"])
+def test_words_without_a_break_fit_a_phone_wherever_an_operator_or_visitor_puts_them(
+    place, chat_port, browser, tmp_path, look
+):
+    word, wrong = "Wortohnepause" * 4, []
+    models = [
+        {
+            "name": f"{name}-{word}",
+            "base_url": f"http://127.0.0.1:{chat_port}/v1",
+            "model": name,
+            "provider": word,
+            "licence": word,
+            "size": word[:30],
+        }
+        for name in NAMES
+    ]
+    groups = {group: {"long": {"en": word}} for group in ("better", "tie", "both_bad", "good", "bad")}
+    starters = [{"title": {"en": word}, "prompts": {"en": [word * 9]}}]
+    written = {"models": {"models": models}, "reasons": groups, "starters": {"categories": starters}}
+    files = {name: tmp_path / f"{name}.yaml" for name in written}
+    for name, file in files.items():
+        file.write_text(json.dumps(written[name]))  # JSON is YAML
+    options = ["--set", f"reasons={files['reasons']}", "--set", f"starters={files['starters']}"]
+    running = Served(place / tmp_path.name, files["models"], *options, "--set", f"title={word}")
+    try:
+        page = opened_page(browser, running.url, wrong, **look)
+
+        def fits(state: str) -> None:
+            keep(page, f"words-{page.evaluate('document.dir')}-{state}")
+            wide = page.evaluate(
+                "[...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
+                "(each.getBoundingClientRect().right > innerWidth + 1 || each.getBoundingClientRect().left < -1) && "
+                "!each.closest('pre, table, .scroll, svg')).map((each) => each.outerHTML.slice(0, 90))"
+            )
+            assert wide == [] and page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
+
+        fits("first")
+        page.locator("#text").fill(word * 9)
+        page.locator("#text").press("Enter")
+        page.locator("#terms-yes").click()
+        page.locator(".thumb").nth(3).wait_for(state="attached")
+        fits("answered")
+        page.locator(".thumb:visible").first.click()
+        page.locator(".reaction:visible").wait_for()
+        fits("reaction")
+        page.locator("[data-show='1']").click()
+        page.locator(".vote.leftvote").click()
+        page.locator("#why").wait_for()
+        fits("voted")
+        lines = page.locator(".facts dt:visible").evaluate_all(
+            "all => all.map((each) => { const range = document.createRange(); range.selectNodeContents(each); "
+            "return range.getClientRects().length; })"
+        )
+        assert set(lines) == {1}, "the name of a fact is broken"
+        for path in ("/mine", "/board", "/direct", "/side-by-side"):
+            page.goto(running.url + path)
+            fits(path.strip("/"))
         assert wrong == []
     finally:
         running.end()

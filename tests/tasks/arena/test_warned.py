@@ -53,3 +53,19 @@ def test_what_is_sent_anyway_is_sent_whole_with_its_kind_in_the_log(careful, tex
 )
 def test_a_plain_question_is_not_asked_about(careful, text):
     assert asyncio.run(say(careful, text, sure=False)).prompts[0].personal == ()
+
+
+def test_an_answer_that_is_made_anew_after_a_restart_says_too_what_was_sent_anyway(careful, build):
+    (text, kind), *_ = ASKED.items()
+    again = build(careful.models)
+
+    async def battle():
+        conversation = await say(careful, text, sure=True)
+        await careful.finished(conversation)
+        again.arena.read_logs()
+        reopened = again.arena.find(conversation.id, VISIT.owner)
+        await again.arena.regenerate(reopened, VISIT)
+        await again.finished(reopened)
+
+    asyncio.run(battle())
+    assert [record["arena"]["sent_anyway"] for record, _ in careful.seen()] == [[kind]] * 4

@@ -78,6 +78,11 @@ def test_an_item_links_to_more_like_it(near):
         ("/?sql=DROP+TABLE+battles", "only questions are asked here"),
         ("/?sql=SELECT+nothing+FROM+battles", "nothing"),
         (f"/?sql={'x' * 5000}", "more than 4,000 characters"),
+        (f"/?q={'x' * 201}", "more than 200 characters"),
+        ("/?" + "&".join(f"tag={number}" for number in range(101)), "more than 100 parameters"),
+        ("/?tpic=maps", "There is no filter"),
+        ("/selection/ids.csv?Language=German", "language, like, model"),
+        ("/selection/board?langauge=German", "There is no filter"),
         ("/selection/ids.csv?area=1", "needs 3 to 200 corners"),
         ("/selection/board?like=zz", "There is no such item"),
     ],
@@ -142,6 +147,12 @@ def test_a_question_that_may_not_be_asked_is_one_line_on_the_page(browser, quest
     alert = re.findall(r'role="alert" dir="auto">(.*)</p>', answer.text)
     assert answer.status_code == 200 and len(alert) == 1 and says in alert[0]
     strict(answer.text)
+
+
+def test_a_question_that_is_too_long_is_not_cut_to_another_one(browser):
+    every = "SELECT count(*) AS counted FROM conversations"
+    page = browser.get("/sql", params={"q": f"{every} {' ' * 4_000} WHERE false"}).text
+    assert "more than 4,000 characters" in page and "<th" not in page
 
 
 def test_hostile_answers_are_texts_on_the_page(browser):
