@@ -48,6 +48,8 @@ class LoopbackHub:
         self._meanwhile: list[tuple[str, str, Callable[[], object]]] = []
         self._closing = Event()
         self.retry_after = 0
+        self.says = ""
+        """What it says of an injected fault, when not its status."""
         hub = self
 
         class Handler(_Handler):
@@ -165,7 +167,7 @@ class _Handler(FileAnswers, RefAnswers, BaseHTTPRequestHandler):
             self.connection.shutdown(2)
         else:
             headers = {"retry-after": str(self.hub.retry_after)} if self.hub.retry_after else {}
-            self.send(int(str(status)), {"error": f"injected {status}"}, headers)
+            self.send(int(str(status)), {"error": self.hub.says or f"injected {status}"}, headers)
 
     def answer(self, path: str) -> tuple[int, object, dict[str, str]]:
         if path.startswith("/lfs/"):

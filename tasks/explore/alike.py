@@ -58,10 +58,11 @@ class Closeness:
 
     def _places(self, listing: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """int64 (rows of the listing,): the row of the matrix that each has, -1 without one; made once a listing."""
-        if self._listed is not listing:
+        placed = self._rows_of
+        if placed is None or placed[0] is not listing:
             rows = listing.select("id").join(self._placed[0], on="id", how="left", maintain_order="left")["row"]
-            self._listed, self._rows = listing, rows.cast(pl.Int64).fill_null(-1).to_numpy()
-        return self._rows
+            placed = self._rows_of = listing, rows.cast(pl.Int64).fill_null(-1).to_numpy()
+        return placed[1]
 
-    _listed: pl.DataFrame | None = None
-    _rows: np.ndarray[tuple[int], np.dtype[np.int64]] = np.empty(0, np.int64)
+    _rows_of: tuple[pl.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+    """A listing and its rows, replaced together: requests of several threads ask for them."""

@@ -1,39 +1,19 @@
 """Sections of an item of a store. Texts that no run searched for personal data are searched when they are shown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.benches.judging import verdict_words
 from tasks.explore.masking import PII_TABLE, MaskedStore, masked_parts, searched_now, spans_found
 from tasks.product import Product
+from tasks.release.registered import ShownSection
 from tasks.shown import Section, Text
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.repeated_values import with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan
 from tasks.storage.tables import Store
 
 VERDICTS_MAX = 200
 """Verdicts on one page; the others are counted."""
-
-
-class _Masked:
-    """Texts of a store, masked unless somebody asked for them."""
-
-    def __init__(self, store: MaskedStore, opened: bool) -> None:
-        self._store, self._opened = store, opened
-
-    def texts(self, labelled_texts: Sequence[tuple[str, str, str]]) -> list[Text]:
-        """The texts as a page shows them; `labelled_texts` has label, note and text."""
-        texts_by_id = {text_id(text): text for _, _, text in labelled_texts}
-        spans = spans_found(self._store, texts_by_id)
-        if PII_TABLE not in self._store.damaged:
-            new_spans = {key: searched_now(text) for key, text in texts_by_id.items() if key not in spans}
-            spans |= {key: text_spans for key, text_spans in new_spans.items() if text_spans is not None}
-        repeated = with_repeats([(text, spans.get(key)) for key, text in texts_by_id.items()])
-        masks = dict(zip(texts_by_id, repeated, strict=True))
-        return [
-            Text(label, note, masked_parts(text, masks[text_id(text)], self._opened))
-            for label, note, text in labelled_texts
-        ]
 
 
 _ANSWERS = """
@@ -52,42 +32,51 @@ _VERDICTS = """
 """
 
 
-def sections_of_item(
-    store: MaskedStore, conversation_id: str, opened: bool, products: Sequence[Product]
-) -> list[Section]:
-    """The sections of a conversation that is an item of a benchmark; none for others.
+def sections_of_item(store: Store, conversation_id: str, products: Sequence[Product]) -> list[ShownSection]:
+    """The sections of a conversation that is an item of a benchmark, not masked yet; none for others.
 
     Answers and verdicts are those on any form of it, redacted or not.
     """
-    masked = _Masked(store, opened)
     return [
-        *(
-            Section(section.title, [*section.facts], masked.texts(section.texts), section.beside)
-            for product in products
-            for section in product.item_sections(store, conversation_id)
-        ),
-        *_answers(store, conversation_id, masked),
-        *_verdicts(store, conversation_id, masked),
+        *(section for product in products for section in product.item_sections(store, conversation_id)),
+        *_answers(store, conversation_id),
+        *_verdicts(store, conversation_id),
     ]
 
 
-def _answers(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+def texts_of(sections: Iterable[ShownSection]) -> list[str]:
+    """The texts of sections."""
+    return [text for section in sections for _, _, text in section.texts]
+
+
+def found_in(store: MaskedStore, texts: Iterable[str]) -> dict[str, Sequence[FoundSpan] | None]:
+    """Text -> the personal data found in it; None for one that was not searched and cannot be searched now."""
+    texts_by_id = {text_id(text): text for text in texts}
+    spans = spans_found(store, texts_by_id)
+    may_search = PII_TABLE not in store.damaged
+    return {
+        text: spans[content_id] if content_id in spans else searched_now(text) if may_search else None
+        for content_id, text in texts_by_id.items()
+    }
+
+
+def masked_section(section: ShownSection, spans: Mapping[str, Sequence[FoundSpan] | None], opened: bool) -> Section:
+    """The section as a page shows it: personal data is left out unless `opened`. `spans`: those of all its texts."""
+    texts = [Text(label, note, masked_parts(text, spans[text], opened)) for label, note, text in section.texts]
+    return Section(section.title, [*section.facts], texts, section.beside)
+
+
+def _answers(store: Store, item_id: str) -> Iterator[ShownSection]:
     rows = store.ask(_ANSWERS, item_id=item_id).to_dicts()
     if rows:
         versions = _numbered(rows, "model", "version")
-        yield Section(
-            "Answers",
-            texts=masked.texts(
-                [
-                    (row["model"], _joined(row["state"], versions[row["model"], row["version"]]), row["text"])
-                    for row in rows
-                ]
-            ),
-            beside=True,
-        )
+        texts = [
+            (row["model"], _joined(row["state"], versions[row["model"], row["version"]]), row["text"]) for row in rows
+        ]
+        yield ShownSection("Answers", texts=texts, beside=True)
 
 
-def _verdicts(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+def _verdicts(store: Store, item_id: str) -> Iterator[ShownSection]:
     rows = store.ask(_VERDICTS, item_id=item_id).to_dicts()
     if not rows:
         return
@@ -102,7 +91,7 @@ def _verdicts(store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
         for row in first_rows
     ]
     more = [("Not shown", f"{len(rows) - len(first_rows):,} more")] if len(rows) > len(first_rows) else []
-    yield Section("Verdicts", facts=more, texts=masked.texts(texts), beside=True)
+    yield ShownSection("Verdicts", facts=more, texts=texts, beside=True)
 
 
 def _numbered(rows: list[dict[str, Any]], name: str, version: str) -> Mapping[tuple[str, str], str]:

@@ -123,7 +123,7 @@ _SNIPPET = pl.col("prompt").str.head(SNIPPET_CHARACTERS)
 
 
 def _searched(answers: pl.Expr) -> pl.Expr:
-    return pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase()
+    return pl.concat_str(pl.col("prompt").fill_null(""), pl.lit("\n"), answers).str.to_lowercase()
 
 
 def _marks(models: list[pl.Expr]) -> pl.Expr:
@@ -162,13 +162,16 @@ def _tags(rows: pl.DataFrame) -> pl.Expr:
 
 
 def _shared(rows: pl.DataFrame, key: str, kind: str, message_column: str) -> dict[str, pl.Expr]:
-    """Columns that all rows have; `asked` is the column with the user's messages."""
+    """Columns that all rows have; `message_column` has the messages, or the user's alone where it is `turns`."""
     prompt = _text(message_column, None if message_column == "turns" else "user")
     return {"id": pl.col(key), "kind": pl.lit(kind), "tags": _tags(rows), "image_ids": _IMAGES, "prompt": prompt}
 
 
 def _placed(rows: pl.DataFrame, key: str, points: pl.DataFrame) -> pl.DataFrame:
-    on_map = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
+    # A row is one place on the map: of an id that a map has twice the first counts, so that no item is listed twice.
+    on_map = points.unique("id", keep="first", maintain_order=True).select(
+        pl.col("id").alias(key), "x", "y", point_topic="topic_id"
+    )
     return rows.join(on_map, on=key, how="left", maintain_order="left")
 
 
@@ -229,7 +232,8 @@ _DECIDED = """
     FROM decisions WHERE item_kind = '{kind}'
 """
 _FACTS = f"""
-    -- a row is one conversation, what it is about, where it is released and what was decided, without its texts
+    -- a row is one conversation, what it is about, where it is released and what was decided, without its texts. An
+    -- item is of one benchmark, because its id is made with the benchmark's name: max leaves one row of two
     SELECT
         conversation_id, model, num_turns, image_ids, tstamp, day, language,
         topics.topic AS topic_id, topics.name AS topic, x, y, {", ".join(TAGS)},
@@ -254,7 +258,8 @@ _FACTS = f"""
 _TEXTS = f"""
     -- a row is one conversation that is not quarantined, with its texts; `unsafe` has the messages (numbers from 0) in
     -- which there is personal data, or that nobody searched (spans is null), and is null where there are none, as in
-    -- most. Only where it is not null are contents and roles of the messages there, to be masked
+    -- most. Only where it is not null are contents and roles of the messages there, to be masked. A conversation is a
+    -- side of one battle, as several votes on one comparison are one: min takes the only other model
     SELECT
         conversation_id, model, other_model, unsafe,
         prompt_of("turns.content", "turns.role") AS prompt,

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
 import polars as pl
 
 from schemas.benches.judge_release import ITEM_BOARDS
-from schemas.items.review import Stretch
 from schemas.upkeep import Audited
 from tasks.explore.alike import Closeness
 from tasks.explore.asked_store import AskedStore
-from tasks.explore.item_sections import has_masked, sections_of_item
+from tasks.explore.item_sections import found_in, has_masked, masked_section, sections_of_item, texts_of
 from tasks.explore.listing import store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_parts
 from tasks.explore.questions import OfAskedStore
@@ -56,7 +56,8 @@ _NOT_MEASURED = "not measured yet"
 _DETAILS_SHOWN = 3
 _DETAILS = """
     -- a row is one reason for which lines were rejected and one detail of it, with the number of these lines; of each
-    -- reason the details of the most lines, and of as many lines the one that came first
+    -- reason the details of the most lines, and of as many lines the one that came first: the engine's one thread reads
+    -- the parts of a table in their order, and numbers the rows so
     SELECT reason, evidence, count(*) AS lines
     FROM (SELECT reason, evidence, row_number() OVER () AS place FROM rejects WHERE evidence <> '')
     GROUP BY reason, evidence
@@ -74,6 +75,63 @@ _VOTE_REASON = """
     SELECT vote_reason FROM battles WHERE tstamp = $tstamp AND battle_id = $battle_id
 """
 Explained = Callable[[StoredItems, Account], list[str]]
+
+
+class _Reading:
+    """A store as it was when its tables had last changed; each part of it is made when it is first needed.
+
+    A request that began before a change may still read here. What it makes late stays here, so that no later request
+    sees what was taken down meanwhile.
+    """
+
+    def __init__(self, root: str, versions: Callable[[], Versions]) -> None:
+        self.store, self._versions = MaskedStore(root), versions
+
+    @cached_property
+    def listing(self) -> pl.DataFrame:
+        return store_listing(self.store)
+
+    @cached_property
+    def searchable(self) -> pl.DataFrame:
+        # A run may have changed the tables between both reads: each text is put beside its own item, by its key.
+        searched = store_listing(self.store, searched=True).select("key", "searched").unique("key", keep="first")
+        return self.listing.join(searched, on="key", how="left", maintain_order="left")
+
+    @cached_property
+    def blurred(self) -> Mapping[str, str]:
+        return blurred_images(self.store)
+
+    @cached_property
+    def images(self) -> StoredImages:
+        return self.store.again(lambda: StoredImages(self.store))
+
+    @cached_property
+    def shown_ids(self) -> frozenset[str]:
+        return frozenset(self.listing["image_ids"].explode().drop_nulls().unique())
+
+    @cached_property
+    def closeness(self) -> Closeness:
+        return Closeness(self.store, self._versions())
+
+    @cached_property
+    def asked(self) -> OfAskedStore:
+        return OfAskedStore(AskedStore(self.store.root), lambda: versions_in_use(self._versions()))
+
+    @cached_property
+    def reasons(self) -> list[Reason]:
+        policy = decided_policy(self.store)
+        meanings = reason_texts(policy) if policy else REPEATS
+        details = self.store.ask(_DETAILS, most=_DETAILS_SHOWN)
+        return [
+            Reason(
+                reason,
+                outcome,
+                lines,
+                meanings.get(reason, ""),
+                _words(details.filter(reason=reason)) if outcome == "rejected" else (),
+            )
+            for outcome, reason, lines in funnel(self.store).reasons()
+        ]
 
 
 class OfStore:
@@ -100,52 +158,33 @@ class OfStore:
             raise Gone("a takedown is under way, or was interrupted: finish it with `curate takedown`, then reload")
         lists_of_parts = [self._list_of_parts(table) for table in _TABLES]
         if lists_of_parts != self._lists_of_parts:
-            self._store, self._lists_of_parts = MaskedStore(self._written.root), lists_of_parts
-            for name in (
-                "listing",
-                "searchable",
-                "_blurred",
-                "_images",
-                "_shown_ids",
-                "_reasons",
-                "_closeness",
-                "asked",
-            ):
-                self.__dict__.pop(name, None)
+            self._reading, self._lists_of_parts = _Reading(self._written.root, self._versions), lists_of_parts
 
     def _list_of_parts(self, table: str) -> bytes | None:
         return self._written.read_bytes(f"tables/{table}/parts.json")
 
-    @cached_property
+    @property
+    def _store(self) -> MaskedStore:
+        return self._reading.store
+
+    @property
     def listing(self) -> pl.DataFrame:
         """The listing, newest first."""
-        return store_listing(self._store)
+        return self._reading.listing
 
-    @cached_property
+    @property
     def searchable(self) -> pl.DataFrame:
         """The listing with the column `searched`, which is read at the first search."""
-        return self.listing.with_columns(store_listing(self._store, searched=True)["searched"])
+        return self._reading.searchable
 
     @property
     def problems(self) -> list[str]:
         """One line for each table with a part that cannot be read."""
         return self._store.problems
 
-    @cached_property
-    def _blurred(self) -> Mapping[str, str]:
-        return blurred_images(self._store)
-
-    @cached_property
-    def _images(self) -> StoredImages:
-        return self._store.again(lambda: StoredImages(self._store))
-
-    @cached_property
-    def _shown_ids(self) -> frozenset[str]:
-        return frozenset(self.listing["image_ids"].explode().drop_nulls().unique())
-
     def hidden_image(self, image_id: str) -> str:
         """The reason for which an image is blurred; empty when it is not. What was not measured is blurred."""
-        return self._blurred.get(image_id, _NOT_MEASURED)
+        return self._reading.blurred.get(image_id, _NOT_MEASURED)
 
     def note_opened(self, by: str) -> None:
         """Note in the audit log that somebody is about to see what is masked."""
@@ -153,9 +192,10 @@ class OfStore:
 
     def image(self, image_id: str) -> bytes | None:
         """An encoded image that an item of the listing shows."""
-        if image_id not in self._shown_ids or image_id not in self._images.part_of:
+        reading = self._reading
+        if image_id not in reading.shown_ids or image_id not in reading.images.part_of:
             return None
-        return self._images[image_id].bytes
+        return reading.images[image_id].bytes
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A conversation or battle, with why it was kept or dropped."""
@@ -165,17 +205,27 @@ class OfStore:
         row = listed.row(0, named=True)
         return self._store.again(lambda: self._item(row, opened))
 
-    def _item(self, row: Mapping[str, Any], opened: bool) -> Item:
+    def _item(self, row: Mapping[str, Any], opened: bool) -> Item | None:
+        """The item of a row of the listing; None where it has gone since, or a side of it."""
         items = StoredItems(self._store, [row["id"]])
+        conversations = _conversations(items, row)
+        if not conversations:
+            return None
         account = _account(items, row["kind"], row["id"])
-        sides = _sides(items, row, opened)
-        twin = account.get("twin") or {}
-        twin_ids = [pair["twin"] for pair in twin.get("images", [])]
+        twin = account.get("twin")
+        twin_key = item_key(CONVERSATION, twin["conversation"]) if twin else ""
+        if not (self.listing["key"] == twin_key).any():  # such as a quarantined one: nothing of it is shown
+            twin = None
+        twin_ids = [pair["twin"] for pair in twin["images"]] if twin else []
         images_by_id = {image.image_id: image for image in self._shown_images(items, {*row["image_ids"], *twin_ids})}
         images, twin_images = ([images_by_id[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
-        vote_reason = _vote_reason(items, row, opened)
+        vote_reasons = _vote_reasons(items, row)
+        sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], self._products)
+        spans = _spans_together(items, conversations, vote_reasons, found_in(self._store, texts_of(sections)))
+        sides = [_side(items, conversation, spans, opened) for conversation in conversations]
+        vote_reason = [stretch for text in vote_reasons for stretch in masked_parts(text, spans[text], opened)]
         texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
-        sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], opened, self._products)
+        masked_sections = [masked_section(section, spans, opened) for section in sections]
         masked = any(stretch.hidden for text in texts for stretch in text)
         return Item(
             key=row["key"],
@@ -187,13 +237,13 @@ class OfStore:
             vote_reason=vote_reason,
             facts=item_facts(row),
             evidence=self._sentences(items, account),
-            twins=[(item_key(CONVERSATION, twin["conversation"]), _likeness(twin))] if twin else [],
+            twins=[(twin_key, _likeness(twin))] if twin else [],
             twin_images=twin_images,
             battle=item_key(BATTLE, account["battle"]["battle"])
             if row["kind"] == SIDE and account.get("battle")
             else "",
-            sections=sections,
-            has_hidden=masked or has_masked(sections) or any(image.hidden for image in [*images, *twin_images]),
+            sections=masked_sections,
+            has_hidden=masked or has_masked(masked_sections) or any(image.hidden for image in [*images, *twin_images]),
         )
 
     def _shown_images(self, items: StoredItems, image_ids: Iterable[str]) -> Iterator[ItemImage]:
@@ -209,7 +259,7 @@ class OfStore:
         """The account in sentences, without its heading and without names of log files."""
         if not account:
             return []
-        _, *details = self._explained(items, _without_sources(account))
+        _, *details = self._explained(items, without_sources(account))
         return [_naming_sides(detail.strip(), account.get("vote")) for detail in details]
 
     def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
@@ -223,21 +273,17 @@ class OfStore:
 
     def closeness(self, item_id: str) -> pl.Series | None:
         """Float32 (rows of the listing,): cosine of each to an item; None where there is no vector."""
-        return self._store.again(lambda: self._closeness.to(item_id, self.listing))
-
-    @cached_property
-    def _closeness(self) -> Closeness:
-        return Closeness(self._store, self._versions())
+        return self._store.again(lambda: self._reading.closeness.to(item_id, self.listing))
 
     @property
     def has_vectors(self) -> bool:
         """Whether prompts have vectors."""
         return bool(self._store.parts("signals/text_embedding"))
 
-    @cached_property
+    @property
     def asked(self) -> OfAskedStore:
         """The tables, to be asked in SQL as `curate sql` does without `--unmask`."""
-        return OfAskedStore(AskedStore(self._written.root), lambda: versions_in_use(self._versions()))
+        return self._reading.asked
 
     def note_ids_given(self, count: int) -> None:
         """Note in the audit log that so many ids leave as a file."""
@@ -261,26 +307,11 @@ class OfStore:
 
     def reasons(self) -> list[Reason]:
         """Reasons for which lines were dropped or rejected, most frequent first."""
-        return self._reasons
-
-    @cached_property
-    def _reasons(self) -> list[Reason]:
-        policy = decided_policy(self._store)
-        meanings = reason_texts(policy) if policy else REPEATS
-        details = self._store.ask(_DETAILS, most=_DETAILS_SHOWN)
-        return [
-            Reason(
-                reason,
-                outcome,
-                lines,
-                meanings.get(reason, ""),
-                _words(details.filter(reason=reason)) if outcome == "rejected" else (),
-            )
-            for outcome, reason, lines in funnel(self._store).reasons()
-        ]
+        return self._reading.reasons
 
 
 def _words(details: pl.DataFrame) -> tuple[str, ...]:
+    """Details of rejected lines: kinds, numbers and places in fixed words, never text of a log (`Reject.evidence`)."""
     return tuple(f"{one_line(words)} ({lines:,})" for words, lines in details.select("evidence", "lines").iter_rows())
 
 
@@ -289,22 +320,38 @@ def _account(items: StoredItems, kind: str, item: str) -> Account:
     return (battle_account if kind == BATTLE else conversation_account)(items, item, ()) or {}
 
 
-def _sides(items: StoredItems, row: Mapping[str, Any], opened: bool) -> list[ShownSide]:
+def _conversations(items: StoredItems, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The conversation of an item, or both of a battle, left first; none where one of them is not stored any more."""
     battle = items.battle(row["id"]) if row["kind"] == BATTLE else None
+    if row["kind"] == BATTLE and battle is None:
+        return []
     ids = [battle["conversation_a"], battle["conversation_b"]] if battle else [row["id"]]
     rows = {side["conversation_id"]: side for side in items.whole_conversations.iter_rows(named=True)}
-    if battle:  # it ends at its vote, also where a conversation went on
-        for side in "ab":
-            if conversation := rows.get(battle[f"conversation_{side}"]):
-                conversation["turns"] = conversation["turns"][: 2 * battle[f"turns_{side}"]]
-    texts = {turn["text_id"]: turn["content"] for side in rows.values() for turn in side["turns"]}
-    spans = with_repeats([(text, _spans(items, content_id)) for content_id, text in texts.items()])
-    spans_of = dict(zip(texts, spans, strict=True))
-    return [
-        _side(rows[side_id], items.decisions.get((CONVERSATION, side_id)), spans_of, opened)
-        for side_id in ids
-        if side_id in rows
-    ]
+    conversations = [rows[side_id] for side_id in ids if side_id in rows]
+    if len(conversations) < len(ids):  # of a battle with one side, nobody could tell which one it is
+        return []
+    if battle:  # it ends at its vote, also where a conversation went on; a turn is two messages, the user's first
+        for conversation, side in zip(conversations, "ab", strict=True):
+            conversation["turns"] = conversation["turns"][: 2 * battle[f"turns_{side}"]]
+    return conversations
+
+
+def _spans_together(
+    items: StoredItems,
+    conversations: Iterable[Mapping[str, Any]],
+    vote_reasons: Mapping[str, str],
+    of_sections: Mapping[str, Sequence[FoundSpan] | None],
+) -> dict[str, Sequence[FoundSpan] | None]:
+    """Text -> what is masked in it, for all texts of an item: a value that one of them holds is masked in all.
+
+    Texts that were read in its images are among them.
+    """
+    messages = ((turn["content"], turn["text_id"]) for conversation in conversations for turn in conversation["turns"])
+    read = items.values("image_text")
+    in_images = (read[image]["text"] for row in conversations for image in row["image_ids"] if image in read)
+    ids = dict(chain(messages, vote_reasons.items(), ((text, text_id(text)) for text in in_images if text)))
+    spans = {**of_sections} | {text: _spans(items, content_id) for text, content_id in ids.items()}
+    return dict(zip(spans, with_repeats([*spans.items()]), strict=True))
 
 
 def _spans(items: StoredItems, content_id: str) -> list[dict[str, Any]] | None:
@@ -313,30 +360,30 @@ def _spans(items: StoredItems, content_id: str) -> list[dict[str, Any]] | None:
     return None if searched is None else searched["spans"]
 
 
-def _vote_reason(items: StoredItems, row: Mapping[str, Any], opened: bool) -> list[Stretch]:
-    """The voter's reason, masked like any message; nothing for what is not a battle."""
+def _vote_reasons(items: StoredItems, row: Mapping[str, Any]) -> dict[str, str]:
+    """Words of the voter of a battle -> their text id; nothing for what is not a battle."""
     battle = items.battle(row["id"]) if row["kind"] == BATTLE else None
     if battle is None or battle["vote_reason_id"] is None:
-        return []
+        return {}
     rows = items.store.ask(_VOTE_REASON, tstamp=battle["tstamp"], battle_id=battle["battle_id"])
-    spans = _spans(items, battle["vote_reason_id"])
-    return [stretch for text in rows["vote_reason"] for stretch in masked_parts(text, spans, opened)]
+    return dict.fromkeys(rows["vote_reason"].drop_nulls(), battle["vote_reason_id"])
 
 
 def _side(
-    row: Mapping[str, Any],
-    decided: Mapping[str, Any] | None,
+    items: StoredItems,
+    conversation: Mapping[str, Any],
     spans: Mapping[str, Sequence[FoundSpan] | None],
     opened: bool,
 ) -> ShownSide:
     messages = [
-        ShownMessage(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))
-        for turn in row["turns"]
+        ShownMessage(turn["role"], masked_parts(turn["content"], spans[turn["content"]], opened))
+        for turn in conversation["turns"]
     ]
+    decided = items.decisions.get((CONVERSATION, conversation["conversation_id"]))
     outcome = (
         "not decided" if decided is None else "kept" if decided["keep"] else "held" if decided["held"] else "dropped"
     )
-    return ShownSide(row["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
+    return ShownSide(conversation["model"], messages, outcome, tuple(decided["reasons"]) if decided else ())
 
 
 def _boxes(items: StoredItems, image_id: str) -> Iterator[Box]:
@@ -370,13 +417,18 @@ def _likeness(twin: Mapping[str, Any]) -> str:
     return f"images: {relations}; {prompts}"
 
 
-def _without_sources(account: Account) -> Account:
-    """The account without names of log files, which are paths; line numbers stay."""
-    changed = dict(account)
-    for name, value in account.items():
-        if name == "source" and isinstance(value, str):
-            line = value.rpartition(":")[2]
-            changed[name] = f"line {line}" if line.isdecimal() else "log"
-        elif isinstance(value, dict):
-            changed[name] = _without_sources(value)
-    return changed
+def without_sources(account: Any) -> Any:
+    """The account, or a value in it, without names of log files, which are paths; line numbers stay."""
+    if isinstance(account, list):
+        return [without_sources(value) for value in account]
+    if not isinstance(account, dict):
+        return account
+    return {
+        name: _line_alone(value) if name == "source" and isinstance(value, str) else without_sources(value)
+        for name, value in account.items()
+    }
+
+
+def _line_alone(source: str) -> str:
+    line = source.rpartition(":")[2]
+    return f"line {line}" if line.isdecimal() else "log"

@@ -1,5 +1,6 @@
 """Client of the Hugging Face Hub: retried requests, the content of a repository, and whether the token may write."""
 
+import errno
 import hashlib
 import io
 import json
@@ -26,6 +27,7 @@ HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 ATTEMPTS = 6
 _WAIT_SECONDS_MAX = 60.0
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
+_NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 _LATER = "nothing was lost; run the same command again, and what was uploaded is not uploaded again"
 _REFUSED = {
     401: f"{HUB_TOKEN} is expired or wrong; make a new one with write access at huggingface.co/settings/tokens",
@@ -44,12 +46,17 @@ def hub_api() -> HfApi:
     """The Hub client with the token of the environment. Raises BadInput when there is no usable token, or offline."""
     if constants.HF_HUB_OFFLINE:
         raise BadInput("HF_HUB_OFFLINE is set, which forbids every request to the Hub; unset it")
-    token = os.environ.get(HUB_TOKEN, "").strip()
+    token = _token()
     if not token:
         raise BadInput(f"{HUB_TOKEN} is not set; set it to a token with write access to the repository")
     if not all("!" <= letter <= "~" for letter in token):
         raise BadInput(f"{HUB_TOKEN} holds a space or a letter that no token has; copy the token again")
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
+
+
+def _token() -> str:
+    """The token of the environment without the line break that a file ends with; what is sent is what is hidden."""
+    return os.environ.get(HUB_TOKEN, "").strip()
 
 
 def quiet_client() -> None:
@@ -59,9 +66,16 @@ def quiet_client() -> None:
 
 
 def _temporary(error: BaseException, doing: str) -> tuple[str, float]:
-    """(description, seconds to wait as asked by the Hub) of a temporary failure. Raises HubError for a refusal."""
+    """(description, seconds to wait as asked by the Hub) of a temporary failure.
+
+    Raises HubError for a refusal and for a full disk here, ReleaseConflict for a file that cannot be read any more.
+    """
     if isinstance(error, RuntimeError) and error.__cause__ is not None:
         error = error.__cause__  # the client wraps errors of its upload threads
+    if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:  # of this machine, with or without a file's name
+        raise HubError(
+            f"{doing}: this machine cannot write ({error.strerror}); mend that, and run the same command again"
+        )
     if isinstance(error, OSError) and error.filename is not None:  # of this machine, not of the network
         name = Path(error.filename).name
         raise ReleaseConflict(f"{doing}: {name} cannot be read any more ({error.strerror}); nothing more is published")
@@ -78,7 +92,7 @@ def _temporary(error: BaseException, doing: str) -> tuple[str, float]:
 
 def _first_line(error: Any) -> str:
     text = str(getattr(error, "server_message", None) or error).strip().splitlines() or ["no reason given"]
-    return text[0].replace(os.environ.get(HUB_TOKEN) or "\0", "***")[:200]
+    return text[0].replace(_token() or "\0", "***")[:200]
 
 
 REPO_KIND = "dataset"
@@ -140,15 +154,28 @@ class Remote:
         refs = self.ask(self.api.list_repo_refs, "reading the tags of")
         return {tag.name: tag.target_commit for tag in refs.tags}
 
+    def branches(self) -> Mapping[str, str]:
+        """Branch -> commit."""
+        refs = self.ask(self.api.list_repo_refs, "reading the branches of")
+        return {branch.name: branch.target_commit for branch in refs.branches}
+
     def previews(self) -> Mapping[str, str]:
         """Preview branch -> commit."""
-        refs = self.ask(self.api.list_repo_refs, "reading the branches of")
-        return {branch.name: branch.target_commit for branch in refs.branches if branch.name.startswith(PREVIEW)}
+        return {name: commit for name, commit in self.branches().items() if name.startswith(PREVIEW)}
+
+    def past(self, revision: str) -> Mapping[str, str]:
+        """Commit -> title, of a branch or tag and all before it, newest first."""
+        commits = self.ask(self.api.list_repo_commits, "reading the history of", revision=revision)
+        return {commit.commit_id: commit.title for commit in commits}
 
     def commit_of(self, version: str) -> str | None:
         """The commit on main that published a version, also when the version has no tag."""
-        commits = self.ask(self.api.list_repo_commits, "reading the history of")
-        return next((commit.commit_id for commit in commits if commit.title == commit_title(version)), None)
+        return next((commit for commit, title in self.past("main").items() if title == commit_title(version)), None)
+
+    def squash(self, branch: str) -> None:
+        """Leave a branch one commit, with the files and the title of its last one."""
+        title = next(iter(self.past(branch).values()))
+        self.ask(self.api.super_squash_history, "squashing the history of", branch=branch, commit_message=title)
 
     def tree(self, revision: str) -> dict[str, RepoFile]:
         """Path -> file."""
@@ -168,9 +195,16 @@ class Remote:
         return self.with_retries(load, f"reading {path} of")
 
     def differing(self, files: Mapping[str, FileContent], revision: str) -> list[str]:
-        """The paths of `files` that a revision lacks or has with other content."""
-        there = self.with_retries(lambda: self.tree(revision), "reading back")
-        return [path for path, content in files.items() if path not in there or not _same(there[path], content)]
+        """The paths of `files` that a revision lacks or has with other content.
+
+        Raises ReleaseConflict for a file that is gone here.
+        """
+
+        def compare() -> list[str]:
+            there = self.tree(revision)
+            return [path for path, content in files.items() if path not in there or not _same(there[path], content)]
+
+        return self.with_retries(compare, "reading back")
 
 
 def _same(there: RepoFile, content: FileContent) -> bool:
@@ -256,6 +290,14 @@ def require_ours(remote: Remote) -> None:
         raise BadInput(
             f"{remote.repo} has a {CARD} that somebody wrote and no release; delete it there, or give another --repo"
         )
+
+
+def shown_version(remote: Remote, tree: Mapping[str, RepoFile]) -> str | None:
+    """The version that the manifest on main names; None without one that can be read."""
+    with suppress(ValueError, RecursionError):
+        manifest = json.loads(_read(remote, tree, MANIFEST))
+        return manifest.get("version") if isinstance(manifest, dict) else None
+    return None
 
 
 def _read(remote: Remote, there: Mapping[str, RepoFile], path: str) -> bytes:

@@ -73,6 +73,10 @@ def plan_upload(
     sha256_of_file = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
     goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
     whole = {repo: {name: name for name in sorted(goes)}}
+    if per_config and not configs_with_rows(manifest.counts):
+        raise BadInput(
+            f"{str(release)!r} has no rows, so no configuration has a repository; leave --repo-per-config out"
+        )
     layout = (
         {f"{repo}-{config}": _of_config(goes, config) for config in configs_with_rows(manifest.counts)}
         if per_config

@@ -3,7 +3,7 @@
 Also takes a published version back: its files at the head, its large files in the history, and its tag or branch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from huggingface_hub.hf_api import RepoFile
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.hub import (
+    PREVIEW,
     REPO_KIND,
     WITHDRAWN_CARD,
     FileContent,
@@ -21,11 +22,13 @@ from tasks.publish.hub import (
     digest,
     require_ours,
     require_write,
+    shown_version,
 )
 from tasks.publish.plan import check_name, managed, of_config
 from tasks.publish.records import record_commits, record_publication, unfinished
-from tasks.release.build import CARD, CROISSANT, MANIFEST, WITHDRAWN, is_site_file
-from tasks.runtime.progress import progress
+from tasks.release.build import CARD, CROISSANT, WITHDRAWN, is_site_file
+from tasks.runtime.progress import progress, tell
+from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store
 
 _FILES_AT_ONCE, _PAGES_AT_ONCE = 8, 256
@@ -43,8 +46,11 @@ def _version_exists(repo: str, version: str) -> ReleaseConflict:
 def require_unchanged(release: Path, approved: Mapping[str, str]) -> None:
     """Raises ReleaseConflict when a file's checksum is not the one that was approved."""
     for name, sha256 in approved.items():
-        file = release / name
-        if not file.is_file() or digest("sha256", file) != sha256:
+        try:
+            is_approved = digest("sha256", release / name) == sha256
+        except OSError:
+            is_approved = False
+        if not is_approved:
             raise ReleaseConflict(f"{name} changed after the release was approved; nothing more is published")
 
 
@@ -52,6 +58,13 @@ def _addition(path: str, content: FileContent) -> CommitOperationAdd:
     if isinstance(content, Path) and not content.is_file():
         raise ReleaseConflict(f"{path} is gone since the release was approved; nothing more is published")
     return CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
+
+
+def _text(release: Path, name: str) -> str:
+    try:
+        return (release / name).read_text(encoding="utf-8")
+    except OSError:
+        raise ReleaseConflict(f"{name} is gone since the release was approved; nothing more is published") from None
 
 
 class Push:
@@ -72,7 +85,7 @@ class Push:
             config = upload.repo.rpartition("-")[2]
             described = [path for path in (CARD, CROISSANT) if path in upload.files]
             for path in [*described, *(path for path in upload.files if path.startswith(_RUNNERS))]:
-                content = (release / upload.files[path]).read_text(encoding="utf-8")
+                content = _text(release, upload.files[path])
                 self.files[path] = of_config(content, path, config).encode()
 
     def check(self) -> str | None:
@@ -109,22 +122,27 @@ class Push:
         commit = self._remote.with_retries(self._commit, "committing to")
         if differing := self._remote.differing(self.files, commit):
             raise HubError(f"{self.repo}: {differing[0]} is not there as it was sent; run the same command again")
-        if self._withdrawn():
-            raise ReleaseConflict(
-                f"version {self._plan.version} was withdrawn while it was sent to {self.repo}; take it back with: "
-                f"`curate yank {self._plan.revision} --repo {self.repo}`"
-            )
         # the Hub has the local files (above), and the local files are the approved ones
         require_unchanged(self._release, self._sha256)
         if self._site is not None:
             require_unchanged(self._site, self._site_sha256)
+        self.require_standing()  # after the checksums, which take minutes: what is withdrawn by now gets no tag
         if self._plan.tag:
             tag = self._plan.tag
             if tag not in self._remote.tags():
                 self._remote.ask(self._remote.api.create_tag, "tagging", tag=tag, revision=commit, exist_ok=True)
             if self._remote.tags()[tag] != commit and self._remote.differing(self.files, tag):
                 raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
+        self.require_standing()
         return commit
+
+    def require_standing(self) -> None:
+        """Raises ReleaseConflict when the release, which is on the Hub at least in part, was withdrawn meanwhile."""
+        if self._withdrawn():
+            raise ReleaseConflict(
+                f"version {self._plan.version} was withdrawn while it was sent to {self.repo}; take it back with: "
+                f"`curate yank {self._plan.revision} --repo {self.repo}`"
+            )
 
     def _withdrawn(self) -> bool:
         place = f"releases/{self._plan.version}/{WITHDRAWN}"
@@ -188,17 +206,24 @@ def publish_release(
     `site`: the folder with `explorer/`, when the plan has one. `by`: who approved it, for the audit log.
 
     A takedown, and retention, first mark a release as withdrawn and then read the store's record of publications.
-    Publishing first writes the record and then looks for the mark. So at least one of the two sees the other.
+    Publishing first writes the record and then looks for the mark, the last time after the tag. So at least one of the
+    two sees the other: what is withdrawn later finds the record, and names the command that takes the version back.
 
     All repositories are checked before any is changed. After an interruption the same call completes the rest. Raises
     HubError, BadInput or ReleaseConflict.
     """
     for upload in plan.uploads:
         require_unchanged(release, upload.sha256)
+        if site is not None:
+            require_unchanged(site, upload.site)
     pushes = check_hub(api, release, plan, store, site)
     if store:
         record_publication(store, plan, now, by)
-    commits = {push.repo: commit or push.run() for push, commit in pushes.items()}
+    commits = dict[str, str]()
+    for push, published_commit in pushes.items():
+        if published_commit:
+            push.require_standing()
+        commits[push.repo] = published_commit or push.run()
     if store:
         record_commits(store, plan, commits, now)
     return commits
@@ -207,33 +232,46 @@ def publish_release(
 Tree = dict[str, RepoFile]
 
 
+_MOVING = "moving-"
+"""Prefix of the branch that holds a version while its tag is moved to a commit without a past."""
+
+
 def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
     """Remove a version with its tag, or a preview with its branch. Returns counts of what was removed.
 
+    Later versions and previews were committed on top of it, and would show its files as their past: they get commits of
+    the same files without one. Files that another version also has stay. What branches of others hold is told on
+    stderr; large files that only such a branch and the version have are deleted all the same.
+
     The tag is deleted last because it tells which files belong to the version, so the same call completes an
-    interrupted one. A version that was never tagged is tagged first. Files that another version also has stay. Raises
-    BadInput when the repository has no such version, HubError when the Hub refuses.
+    interrupted one. A version that was never tagged is tagged first. Raises BadInput when the repository has no such
+    version, HubError when the Hub refuses.
     """
     commit = require_version(api, repo, revision)
     remote = Remote(api, repo)
+    _finish_moves(remote)
     tags, previews = remote.tags(), remote.previews()
     if revision not in {*tags, *previews}:
         remote.ask(api.create_tag, "tagging", tag=revision, revision=commit, exist_ok=True)
     theirs = _tree(remote, revision)
-    at_head = 0
-    if revision not in previews:  # a preview was never on main
-        at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
-        remote.ask(api.super_squash_history, "squashing the history of")
-    other_trees = [
-        _tree(remote, other_revision) for other_revision in ["main", *tags, *previews] if other_revision != revision
-    ]
-    deleted_ids = set(_large([theirs])) - set(_large(other_trees))
+    at_head, moved, before = 0, 0, _tree(remote, "main")
+    if revision not in previews:  # a preview was never on main, and nothing was committed on top of it
+        at_head = remote.with_retries(lambda: _clear_head(remote, theirs, revision), "clearing the head of")
+        remote.squash("main")
+        moved = _leave_past(remote, commit, revision, {*tags} - {revision}, previews)
+    kept_trees = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
+    deleted_ids = {*_large([theirs, before])} - {*_large(kept_trees)}
     deleted = remote.with_retries(lambda: _delete_large(remote, deleted_ids), "removing files from")
+    _tell_of_branches(remote, theirs, {"main", revision, *previews})
     if revision in previews:
         remote.ask(api.delete_branch, "removing the version of", branch=revision)
     else:
         remote.ask(api.delete_tag, "removing the version of", tag=revision)
-    return {"files removed from the head": at_head, "large files deleted": deleted}
+    return {
+        "files removed from the head": at_head,
+        "large files deleted": deleted,
+        "versions and previews with a new commit": moved,
+    }
 
 
 def require_version(api: HfApi, repo: str, revision: str) -> str:
@@ -243,12 +281,56 @@ def require_version(api: HfApi, repo: str, revision: str) -> str:
     """
     check_name(repo, longest="")
     remote = Remote(api, repo)
-    commits = {**remote.tags(), **remote.previews()}
+    branches = remote.branches()
+    moving = {name.removeprefix(_MOVING): commit for name, commit in branches.items() if name.startswith(_MOVING)}
+    previews = {name: commit for name, commit in branches.items() if name.startswith(PREVIEW)}
+    commits = {**moving, **remote.tags(), **previews}
     commit = commits.get(revision) or remote.commit_of(revision)
     if commit is None:
         raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(commits)) or 'none'}")
     require_write(remote, exists=True)
     return commit
+
+
+def _leave_past(remote: Remote, commit: str, version: str, tags: Iterable[str], previews: Iterable[str]) -> int:
+    """Give tags and previews with a commit of a version in their past commits without one; returns how many."""
+
+    def is_on_top(revision: str) -> bool:
+        _, *past = remote.past(revision).items()
+        return any(earlier == commit or title == commit_title(version) for earlier, title in past)
+
+    moved = 0
+    for preview in previews:
+        if is_on_top(preview):
+            remote.squash(preview)
+            moved += 1
+    for tag in sorted(tags):
+        if is_on_top(tag):
+            branch = f"{_MOVING}{tag}"  # only the head of a branch can be squashed
+            remote.ask(remote.api.create_branch, "making a branch of", branch=branch, revision=tag, exist_ok=True)
+            remote.squash(branch)
+            remote.ask(remote.api.delete_tag, "moving a tag of", tag=tag)
+            _finish_moves(remote)
+            moved += 1
+    return moved
+
+
+def _finish_moves(remote: Remote) -> None:
+    """Put tags that are being moved where their branches are, and delete these branches; also after an interruption."""
+    tags = remote.tags()
+    for branch in [name for name in remote.branches() if name.startswith(_MOVING)]:
+        if branch.removeprefix(_MOVING) not in tags:
+            tag = branch.removeprefix(_MOVING)
+            remote.ask(remote.api.create_tag, "moving a tag of", tag=tag, revision=branch, exist_ok=True)
+        remote.ask(remote.api.delete_branch, "moving a tag of", branch=branch)
+
+
+def _tell_of_branches(remote: Remote, theirs: Tree, known: Collection[str]) -> None:
+    """Name branches of others that have files of the version: nobody but their makers knows what they are for."""
+    version_ids = {file.blob_id for path, file in theirs.items() if managed(path)}
+    for branch in sorted({*remote.branches()} - {*known}):
+        if any(file.blob_id in version_ids for file in _tree(remote, branch).values()):
+            tell(f"branch {one_line(branch, 80)} of {remote.repo} still has files of it; delete that branch on the Hub")
 
 
 def _tree(remote: Remote, revision: str) -> Tree:
@@ -259,13 +341,17 @@ def _large(trees: Iterable[Tree]) -> Iterator[str]:
     return (file.lfs.sha256 for tree in trees for file in tree.values() if file.lfs is not None)
 
 
-def _clear_head(remote: Remote, theirs: Tree) -> int:
-    """If main shows the version, delete its files and write a notice as card. Returns the number of deleted files."""
+def _clear_head(remote: Remote, theirs: Tree, version: str) -> int:
+    """If main shows the version, delete its files and write a notice as card. Returns the number of deleted files.
+
+    Main shows what its manifest names, whoever saved it since; where none can be read, the version of which it has a
+    file. All that publishing writes belongs to it then, also what was changed by hand.
+    """
     head, tree = remote.head("main"), remote.tree("main")
-    head_paths = [
-        path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id
-    ]
-    if MANIFEST not in head_paths:
+    head_paths = [path for path in tree if managed(path)]
+    on_main = shown_version(remote, tree)
+    has_files = any(path in theirs and theirs[path].blob_id == tree[path].blob_id for path in head_paths)
+    if on_main != version and not (on_main is None and has_files):
         return 0
     deletions = [CommitOperationDelete(path) for path in head_paths if path != CARD]
     note = CommitOperationAdd(CARD, WITHDRAWN_CARD)

@@ -57,6 +57,18 @@ _MESSAGES = """
     SELECT conversation_id, "turns.text_id" AS text_ids, "turns.content" AS texts
     FROM conversations SEMI JOIN wanted USING (conversation_id)
 """
+_OF_WANTED = "SELECT unnest(image_ids) AS content_id FROM conversations SEMI JOIN wanted USING (conversation_id)"
+_BESIDE_MESSAGES = f"""
+    -- a row is one of the wanted conversations in whose images something was read: the ids and the texts of that
+    SELECT conversation_id, list(text_id(text)) AS text_ids, list(text) AS texts
+    FROM (
+        SELECT conversation_id, unnest(image_ids) AS content_id
+        FROM conversations SEMI JOIN wanted USING (conversation_id)
+    ) AS shown
+    JOIN ({latest_query("image_text", ["text"], _OF_WANTED)}) AS read_in_images USING (content_id)
+    WHERE text <> ''
+    GROUP BY conversation_id
+"""  # noqa: S608 - a query of our own
 _TEXTS = f"""
     -- a row is one of the wanted texts: a message, or what was read in an image
     SELECT content_id, text
@@ -97,7 +109,7 @@ class PersonalDataQueue(DrawnQueue):
         "Is the marked stretch personal data of this type? `curate review results alarms` and the report give the "
         "precision for each type. A verdict changes no decision."
     )
-    tables = ("decisions", "conversations", "signals/text_pii")
+    tables = ("decisions", "conversations", "signals/text_pii", "signals/image_text")
 
     def waiting(self, store: Store, among: Collection[str] | None = None) -> list[Waiting]:
         """A sample of the stretches of each type in messages, drawn by hash."""
@@ -107,7 +119,7 @@ class PersonalDataQueue(DrawnQueue):
             store.batches(_FIRST_OF_MESSAGES, wanted=policy_spans.select("content_id").unique())
         )
         stretches = _of_each_type(policy_spans.join(first_conversations, on="content_id"), self, among)
-        texts = _masked_messages(store, every, stretches)
+        texts = _masked_texts(store, every, stretches)
         return [
             _stretch(row, texts[row["conversation_id"], row["content_id"]], "Part of a message") for row in stretches
         ]
@@ -129,12 +141,13 @@ class ImageTextsQueue(DrawnQueue):
         policy_spans = of_policy(store, every, Over.IMAGE_TEXTS)
         first_images = pl.concat(store.batches(_FIRST_OF_READ_TEXTS, wanted=policy_spans.select("content_id").unique()))
         stretches = _of_each_type(policy_spans.join(first_images, on="content_id"), self, among)
-        spans_of = _by_text(every, [row["content_id"] for row in stretches])
-        waiting = list[Waiting]()
-        for row in stretches:
-            masked = _MaskedText(row["text"], spans_of[row["content_id"]])
-            waiting.append(_stretch(row, masked, "Text of the image")._replace(image_ids=(row["image_id"],)))
-        return waiting
+        texts = _masked_texts(store, every, stretches)
+        return [
+            _stretch(row, texts[row["conversation_id"], row["content_id"]], "Text of the image")._replace(
+                image_ids=(row["image_id"],)
+            )
+            for row in stretches
+        ]
 
 
 def text_hash(text: str) -> str:
@@ -145,18 +158,21 @@ def text_hash(text: str) -> str:
 def alarm_labels(store: Store) -> pl.DataFrame:
     """Verdicts on stretches as benchmarks read them, without any text: text (its hash), start, end, personal.
 
-    `personal` is yes or no. Stretches that reviewers disagree about are left out.
+    `personal` is yes or no. Findings that reviewers disagree about are left out. A stretch that was found as several
+    types is personal if it was confirmed as one of them.
     """
     of_stretches = pl.col("queue").is_in([PersonalDataQueue.name, ImageTextsQueue.name])
-    # A row is one stretch and the verdicts that reviewers gave about it, each once; then, those with one verdict.
+    # A row is one finding and the verdicts that reviewers gave about it, each once; then, those with one verdict.
     verdicts = reviews_of(store).filter(of_stretches).group_by("item_id").agg(pl.col("verdict").unique())
     agreed = verdicts.filter(pl.col("verdict").list.len() == 1).select("item_id", pl.col("verdict").list.first())
     judged = personal_spans(store).join(agreed, on="item_id")
     texts = pl.concat(store.batches(_TEXTS, wanted=judged.select("content_id").unique()))
     hashes = texts.select("content_id", text=pl.col("text").map_elements(text_hash, return_dtype=pl.String))
-    personal = pl.when(pl.col("verdict") == Finding.CONFIRMED.value).then(pl.lit("yes")).otherwise(pl.lit("no"))
-    labels = judged.join(hashes, on="content_id").select("text", "start", "end", personal=personal)
-    return labels.unique().sort("text", "start", "end")
+    is_confirmed = (pl.col("verdict") == Finding.CONFIRMED.value).any()
+    personal = pl.when(is_confirmed).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    # A row is one stretch, whatever types it was found as.
+    labels = judged.join(hashes, on="content_id").group_by("text", "start", "end").agg(personal=personal)
+    return labels.sort("text", "start", "end")
 
 
 def _of_each_type(spans: pl.DataFrame, queue: DrawnQueue, among: Collection[str] | None) -> list[dict[str, Any]]:
@@ -175,24 +191,27 @@ class _MaskedText(NamedTuple):
     """Spans of it that are masked."""
 
 
-def _masked_messages(
+def _masked_texts(
     store: Store, every: pl.DataFrame, stretches: Sequence[Mapping[str, Any]]
 ) -> dict[tuple[str, str], _MaskedText]:
-    """(conversation id, text id) -> the message, for all messages of the conversations of some stretches.
+    """(conversation id, text id) -> the text, for all texts of the conversations of some stretches.
 
-    What was found in one message of a conversation is masked wherever the conversation has it.
+    Texts are messages, and what was read in images. What was found in one of a conversation is masked in all of them.
     """
     conversation_ids = sorted({row["conversation_id"] for row in stretches})
     id_rows = pl.DataFrame({"conversation_id": conversation_ids}, {"conversation_id": pl.String})
+    texts_of = dict[str, dict[str, str]]()
+    """Conversation id -> text id -> text; a text that stands twice in a conversation is masked once."""
+    for query in (_MESSAGES, _BESIDE_MESSAGES):
+        for conversations in store.batches(query, wanted=id_rows):
+            for conversation_id, text_ids, texts in conversations.iter_rows():
+                texts_of.setdefault(conversation_id, {}).update(zip(text_ids, texts, strict=True))
+    spans_of = _by_text(every, {text_id for texts_by_id in texts_of.values() for text_id in texts_by_id})
     masked = dict[tuple[str, str], _MaskedText]()
-    for conversations in store.batches(_MESSAGES, wanted=id_rows):
-        for conversation_id, text_ids, texts in conversations.iter_rows():
-            # A message that stands twice in a conversation has one text id, and is masked once.
-            text_of = dict(zip(text_ids, texts, strict=True))
-            spans_of = _by_text(every, text_ids)
-            repeated = with_repeats([(text, spans_of.get(text_id, [])) for text_id, text in text_of.items()])
-            for (text_id, text), spans in zip(text_of.items(), repeated, strict=True):
-                masked[conversation_id, text_id] = _MaskedText(text, spans or [])
+    for conversation_id, texts_by_id in texts_of.items():
+        repeated = with_repeats([(text, spans_of.get(text_id, [])) for text_id, text in texts_by_id.items()])
+        for (text_id, text), spans in zip(texts_by_id.items(), repeated, strict=True):
+            masked[conversation_id, text_id] = _MaskedText(text, spans or [])
     return masked
 
 
@@ -205,7 +224,7 @@ def _by_text(spans: pl.DataFrame, text_ids: Collection[str]) -> dict[str, list[F
 
 
 def _stretch(row: Mapping[str, Any], masked: _MaskedText, heading: str) -> Waiting:
-    """The stretch with what surrounds it; other findings beside it stay masked."""
+    """The stretch with what surrounds it; other findings stay masked, also where one of them overlaps it."""
     start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
     kind = row["type"].replace("_", " ")
     parts = tuple(_parts(masked, row, start, end))
@@ -216,12 +235,15 @@ def _stretch(row: Mapping[str, Any], masked: _MaskedText, heading: str) -> Waiti
 
 def _parts(masked: _MaskedText, row: Mapping[str, Any], start: int, end: int) -> Iterator[Stretch]:
     text, at = masked.text, start
-    others = [finding for finding in masked.spans if finding["end"] <= row["start"] or finding["start"] >= row["end"]]
-    for span in sorted([row, *others], key=lambda finding: int(finding["start"])):
-        first, last = max(at, span["start"]), min(end, span["end"])
+    marked = (row["start"], row["end"], row["type"])
+    # (start, end, type) of the marked stretch, and of what each other finding has before and behind it
+    others = [(span["start"], min(span["end"], row["start"]), span["type"]) for span in masked.spans]
+    others += [(max(span["start"], row["end"]), span["end"], span["type"]) for span in masked.spans]
+    for piece in sorted([marked, *others]):
+        first, last = max(at, piece[0]), min(end, piece[1])
         if first >= last:
             continue
         yield Stretch(text[at:first])
-        yield Stretch(text[first:last], span["type"]) if span is row else Stretch(f"[{span['type']}]")
+        yield Stretch(text[first:last], piece[2]) if piece is marked else Stretch(f"[{piece[2]}]")
         at = last
     yield Stretch(text[at:end])

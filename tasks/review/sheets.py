@@ -6,8 +6,9 @@ Each line is one item. People write into `verdict` one of `choices`, or several 
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from schemas.benches.bench import CaseReference
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.items.review import Review, ShownText, Waiting
 from tasks.review_queue import NONE, Listed, ReviewQueue, SheetLine, review_of, verdict_of
-from tasks.runtime.untrusted import CELL_CHARACTERS_MAX, csv_text, one_line
+from tasks.runtime.untrusted import CELL_CHARACTERS_MAX, csv_delimiter, csv_text, one_line
 from tasks.storage.content_id import ID_DIGITS
 from tasks.storage.queries.signals import StoredImages
 from tasks.storage.tables import Store
@@ -65,9 +66,7 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             beside = listed.get(item.item_id, Listed())
             images = [*beside.image_ids, *(item.image_ids if unmasked else ())]
             image_ids |= {*images}
-            texts = {
-                text.heading.lower().replace(" ", "_"): _text(text, unmasked) for text in (*beside.texts, *item.texts)
-            }
+            texts = _columns((*beside.texts, *item.texts), unmasked)
             names = [choice.verdict for choice in queue.choices]
             choices = " ".join([*names, f"or {NONE}"]) if queue.many else " | ".join(names)
             about = (queue.name, queue.sheet_name(item), item.content_id, " ".join(item.reasons), item.question)
@@ -75,6 +74,17 @@ def _lines(store: Store, queues: Sequence[ReviewQueue], unmasked: bool) -> tuple
             cells = {**dict(before), **texts, **dict(zip(AFTER, (choices, "", ""), strict=True))}
             lines.append({name: csv_text(text, CELL_CHARACTERS_MAX) for name, text in cells.items()})
     return lines, image_ids
+
+
+def _columns(texts: Iterable[ShownText], unmasked: bool) -> dict[str, str]:
+    """Column -> text, in their order. Of equal headings the second gets a number, such as `answer_2`."""
+    columns = dict[str, str]()
+    for text in texts:
+        heading = text.heading.lower().replace(" ", "_")
+        names = chain([heading], (f"{heading}_{number}" for number in count(2)))
+        column = next(name for name in names if name not in {*BEFORE, *columns, *AFTER})
+        columns[column] = _text(text, unmasked)
+    return columns
 
 
 def _text(text: ShownText, unmasked: bool) -> str:
@@ -128,8 +138,8 @@ def read_sheets(
 ) -> Filled:
     """The verdicts of filled-in sheets; `reviewer` gave those that name nobody.
 
-    A verdict is about the content and the reasons that its line has. Raises BadInput for a line that cannot be used,
-    and when no item is in the store.
+    `queues`: at least one; lines that name none are of the first. A verdict is about the content and the reasons that
+    its line has. Raises BadInput for a line that cannot be used, and when no item is in the store.
     """
     lines = [line for file in files for line in _read(store, file, queues, reviewer)]
     names = {queue.name: {line.cells["item"] for line in lines if line.queue is queue} for queue in queues}
@@ -146,6 +156,7 @@ def read_sheets(
         content = cells.get("content_id", item.content_id)
         if len(content) != len(item.content_id or "0" * ID_DIGITS):
             raise BadInput(f"{line.where}: content_id was changed; leave that column as it was written")
+        # Reasons are sorted (`Waiting.reasons`), so whatever the order in the cell, pages know the verdict as theirs.
         reasons = tuple(sorted(cells["reasons"].split())) if "reasons" in cells else item.reasons
         reviewed_item = item._replace(content_id=content, reasons=reasons)
         key = (line.queue.name, reviewed_item.item_id, line.reviewer, *reviewed_item.reasons)
@@ -169,7 +180,8 @@ def read_sheets(
 def read_rows(file: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
     """(file and line, cells without spaces around them) of a CSV file. Raises BadInput for one that is none."""
     try:
-        reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""))
+        text = io.StringIO(file.read_text(encoding="utf-8-sig"), newline="")
+        reader = csv.DictReader(text, delimiter=csv_delimiter(file))
         rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"sheet {str(file)!r} cannot be read ({why_unreadable(error)})") from None
@@ -196,14 +208,10 @@ class _Line(NamedTuple):
 
 
 def _read(store: Store, file: Path, queues: Sequence[ReviewQueue], reviewer: str) -> Iterator[_Line]:
-    queues_by_name, rows = {queue.name: queue for queue in queues}, read_rows(file, ("item",))
+    queues_by_name = {queue.name: queue for queue in queues}
+    rows = [(where, _with_names_of_today(cells)) for where, cells in read_rows(file, ("item",))]
     sheet = [cells for _, cells in rows]
     for where, cells in rows:
-        for name, others in _EARLIER.items():
-            if name not in cells and (
-                other := next((earlier_name for earlier_name in others if earlier_name in cells), None)
-            ):
-                cells[name] = cells[other]
         name = cells.get("queue", queues[0].name)
         if name not in queues_by_name:
             raise BadInput(f"{where}: queue {known_values(one_line(name, 40), queues_by_name)}")
@@ -216,11 +224,21 @@ def _read(store: Store, file: Path, queues: Sequence[ReviewQueue], reviewer: str
                 raise BadInput(f"{where}: {error}") from None
             if not earlier_cells:
                 raise BadInput(f"{where}: the sheet lacks the column verdict; see `curate review out`")
-            cells |= earlier_cells
+            cells = {**cells, **earlier_cells}  # a copy: `sheet` stays as people wrote it
         who = one_line(cells.get("reviewer", "")) or reviewer or (file.stem if queue.named_by_file else "")
         if queue.needs_rater and cells["verdict"] and not who:
             raise BadInput(f"{where}: no reviewer; write who filled the line in, or give --reviewer: any name will do")
         yield _Line(where, cells, queue, who)
+
+
+def _with_names_of_today(cells: Mapping[str, str]) -> dict[str, str]:
+    """The cells, also under today's names of their columns."""
+    named = dict(cells)
+    for name, others in _EARLIER.items():
+        earlier_names = [other for other in others if other in cells]
+        if name not in cells and earlier_names:
+            named[name] = cells[earlier_names[0]]
+    return named
 
 
 def _by_name(queue: ReviewQueue, store: Store, names: Collection[str]) -> dict[str, Waiting]:

@@ -221,6 +221,16 @@ def csv_text(text: str, characters_max: int) -> str:
     return cell if len(cell) <= characters_max else f"{cell[: characters_max - 1]}…"
 
 
+def csv_delimiter(file: Path) -> str:
+    """The character that separates the fields of a CSV file: of comma, semicolon and tab the commonest in its header.
+
+    Spreadsheets write a semicolon where the decimal mark is a comma. Raises OSError.
+    """
+    with file.open(encoding="utf-8-sig", errors="replace") as lines:
+        header = lines.readline(CELL_CHARACTERS_MAX)
+    return max(",;\t", key=header.count)  # of equally common ones the first
+
+
 def cell_text(cell: str) -> str:
     """The text of a cell that `csv_text` wrote: without the mark before what spreadsheets would read as a formula."""
     text = cell.removeprefix("'")

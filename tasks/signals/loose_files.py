@@ -16,7 +16,7 @@ from tasks.images.measures import image_layout
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.json_rows import loads
-from tasks.runtime.untrusted import one_line
+from tasks.runtime.untrusted import csv_delimiter, one_line
 from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
 from tasks.signals.tag_evaluation import TagValue
 from tasks.storage.queries.conversation_features import ALL_TAGS
@@ -231,7 +231,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
 
 def _csv(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines)
+        reader = csv.DictReader(lines, delimiter=csv_delimiter(file))
         for row in reader:
             yield reader.line_num, row
 

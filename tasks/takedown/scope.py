@@ -13,13 +13,14 @@ from schemas.policy import NearImages
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.measures import image_hashes
-from tasks.ingest.image_files import logged_name
+from tasks.ingest.image_files import IMAGE_SUFFIXES, logged_name
 from tasks.ingest.known_images import FileDigests, file_digests
-from tasks.ingest.quarantine import quarantined
+from tasks.ingest.quarantine import EMBEDDED_SUFFIX, quarantined
 from tasks.storage.keyed_ids import Pseudonyms, Tombstones, possible_conv_ids, store_key
 from tasks.storage.tables import Store
 
-_IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
+_SUFFIXES = (*IMAGE_SUFFIXES, EMBEDDED_SUFFIX)
+"""Endings of the names of image files; the logs name images without them."""
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")
 """Digests in upper case, as some systems write them."""
 _SHOWN = 20
@@ -245,9 +246,11 @@ def _add(requested_id: str, spellings: Iterable[str], stored_ids: Known, scope: 
 def _spellings(requested_id: str) -> Iterator[str]:
     """Other ids of the same item: without a file extension, digests in lower case, and the ids of an image file."""
     yield requested_id
-    yield next((requested_id.removesuffix(s) for s in _IMAGE_SUFFIXES if requested_id.endswith(s)), requested_id)
-    if _DIGEST.fullmatch(requested_id):
-        yield requested_id.lower()
+    suffix = next((ending for ending in _SUFFIXES if requested_id.lower().endswith(ending)), "")
+    name = requested_id[: len(requested_id) - len(suffix)]
+    yield name
+    if _DIGEST.fullmatch(name):
+        yield name.lower()
     content = _file(requested_id)
     if content is not None:
         yield file_digests(content).sha256

@@ -24,7 +24,7 @@ from pydantic import Field
 from schemas.benches.written import Fault
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.row import Row
-from tasks.runtime.untrusted import one_line, read_row
+from tasks.runtime.untrusted import csv_delimiter, one_line, read_row
 from tasks.storage.content_id import combined_id
 
 SHIPPED_FAMILIES = Path(__file__).with_name("families.yaml")
@@ -185,7 +185,8 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         if path.suffix == ".parquet":
             yield from pq.read_table(path).to_pylist()
         elif path.suffix == ".csv":
-            yield from csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+            text = io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")
+            yield from csv.DictReader(text, delimiter=csv_delimiter(path))
         else:
             for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
                 if (row := _object(line)) is None:

@@ -13,7 +13,7 @@ from flows.products import PRODUCTS
 from schemas.errors import BadInput, known_values
 from schemas.items.review import Draws
 from tasks.product import ResultsAsked, ReviewKind
-from tasks.runtime.untrusted import one_line
+from tasks.runtime.untrusted import csv_delimiter, one_line
 
 if TYPE_CHECKING:
     from tasks.review.session import Figures
@@ -103,7 +103,7 @@ def only_among(queues: "Sequence[ReviewQueue]", file: Path | None) -> None:
     if file is None:
         return
     try:
-        rows = pl.read_csv(file, infer_schema=False)
+        rows = pl.read_csv(file, infer_schema=False, separator=csv_delimiter(file))
     except (OSError, pl.exceptions.PolarsError) as error:
         raise BadInput(
             f"--among {str(file)!r} cannot be read as CSV ({type(error).__name__}); give a file with a column `id`, "

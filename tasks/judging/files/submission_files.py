@@ -13,7 +13,7 @@ from schemas.benches.judging import Answer, AnswerState
 from schemas.errors import BadInput, why_unreadable
 from tasks.judging.files.answer_shapes import json_lines
 from tasks.judging.visit_battles import REFERENCE
-from tasks.runtime.untrusted import one_line
+from tasks.runtime.untrusted import csv_delimiter, one_line
 from tasks.written_bench.item_files import id_of_key, named_in_row
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
@@ -162,7 +162,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise BadInput(f"{str(path)!r}: unknown kind of file; give answers as one of {', '.join(_SUFFIXES)}")
     try:
         if path.suffix == ".csv":
-            return pl.read_csv(path, infer_schema=False).to_dicts()
+            return pl.read_csv(path, infer_schema=False, separator=csv_delimiter(path)).to_dicts()
         if path.suffix == ".parquet":
             return pl.read_parquet(path).to_dicts()
         return [row for _, row in json_lines(path)]

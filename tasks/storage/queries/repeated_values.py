@@ -10,7 +10,10 @@ FoundSpan = Mapping[str, Any]
 
 
 def with_repeats(texts: Sequence[tuple[str, Sequence[FoundSpan] | None]]) -> list[list[FoundSpan] | None]:
-    """The spans of texts that belong together, with every other place where a found value stands as a word."""
+    """The spans of texts that belong together, with every other place where a found value stands as a word.
+
+    Texts belong together when they are shown together: give all of them at once. None stays None: nobody searched it.
+    """
     values = {text[span["start"] : span["end"]].strip(): span["type"] for text, spans in texts for span in spans or ()}
     values = {value: kind for value, kind in values.items() if len(value) >= REPEATED_CHARACTERS_MIN}
     return [None if spans is None else [*spans, *_repeats(text, values)] for text, spans in texts]

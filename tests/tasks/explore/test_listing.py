@@ -11,7 +11,7 @@ from schemas.benches.bench import BenchItem
 from schemas.items.reject import Quarantined, Reject
 from schemas.items.topic import TopicMember
 from schemas.tags import TAGS
-from tasks.explore.listing import IN_BENCH, NO_TOPIC, NOT_IN_BENCH, store_listing
+from tasks.explore.listing import IN_BENCH, NO_TOPIC, NOT_IN_BENCH, finished, release_rows, store_listing
 from tasks.explore.masking import MaskedStore, blurred_images, masked_text, spans_found
 from tasks.explore.of_store import OfStore
 from tasks.shown import BATTLE, CONVERSATION, SIDE
@@ -121,6 +121,21 @@ def test_the_listing_of_a_drawn_store_is_what_the_rule_says(tmp_path, seed):
     told = listed.select([*expected[0]]).to_dicts()
     assert sorted(told, key=by_id) == sorted(expected, key=by_id)
     assert store_listing(MaskedStore(store.root)).equals(listed.drop("searched"))
+
+
+def test_an_answer_is_found_where_there_is_no_prompt():
+    rows = pl.DataFrame({"kind": ["conversation"], "id": ["a"], "prompt": [None], "answers": ["A Cat."]})
+    assert finished([rows.cast({"prompt": pl.String})])["searched"].to_list() == ["\na cat."]
+
+
+def test_a_row_that_a_map_has_twice_is_listed_once():
+    rows = pl.DataFrame({"question_id": ["q", "r"], "topic": "news", "topic_id": 1, "turns": [[], []]}).with_columns(
+        turns=pl.lit([{"role": "user", "content": "Why?"}]), images=pl.lit([{"path": f"{IMAGES[0]}.png"}]),
+        categories=pl.struct(homework=pl.lit(True)),
+    )  # fmt: skip
+    points = pl.DataFrame({"id": ["q", "q", "r"], "x": [1.0, 2.0, 3.0], "y": 0.0, "topic_id": 1})
+    listed = release_rows("bench", rows.drop("topic_id").with_columns(topic_id=pl.lit(1)), points)
+    assert listed.select("id", "x").rows() == [("q", 1.0), ("r", 3.0)]
 
 
 def by_id(row: dict) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """What must not leave the building does not; stand-ins go only when each is accepted by name, on record."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -8,20 +9,22 @@ from flows.products import parts_of_release
 from flows.publish import publish
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy, policy_hash
+from schemas.publication import UploadPlan
 from schemas.release import Manifest
 from tasks.policy.policy_file import load_policy
 from tasks.providers.embedded_figures import NO_FIGURE, stated
 from tasks.publish.hub import hub_api
-from tasks.publish.plan import plan_upload
-from tasks.publish.push import publish_release
-from tasks.publish.records import of_version
+from tasks.publish.plan import plan_upload, with_site
+from tasks.publish.push import check_hub, publish_release
+from tasks.publish.records import of_version, record_commits
 from tasks.publish.steps import describe_release, push_release
-from tasks.release.build import CITATION, CROISSANT, DATA
+from tasks.release.build import CITATION, CROISSANT, DATA, WITHDRAWN
 from tasks.release.citation import citation
 from tasks.release.croissant import croissant
+from tasks.storage.tables import Store
 from tests.builders import NOON
-from tests.small_store import manifest_of
-from tests.tampered_release import reseal, stood_in_by, write_manifest
+from tests.small_store import make_release, manifest_of
+from tests.tampered_release import as_production, reseal, stood_in_by, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
@@ -113,6 +116,21 @@ def test_an_export_or_a_manifest_that_names_banned_users_is_refused(hub, release
             plan_upload(folder, REPO, parts_of_release, False, False, False)
 
 
+PAGE = "explorer/index.html"
+
+
+def with_pages(plan: UploadPlan, folder: Path) -> UploadPlan:
+    """The plan with one page of an explorer, which lies in the folder."""
+    (folder / PAGE).parent.mkdir()
+    (folder / PAGE).write_text("a page")
+    return with_site(plan, folder)
+
+
+def withdraw(store: Store) -> None:
+    """Mark the release as withdrawn, as a takedown does first."""
+    store.write_bytes(f"releases/1.0.0/{WITHDRAWN}", b"{}")
+
+
 SHARD = "chat/data/train-00000-of-00001.parquet"
 
 
@@ -158,6 +176,62 @@ def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release):
     with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos[REPO].tags == {}
+
+
+def test_a_release_without_rows_is_refused_where_each_configuration_has_a_repository(store):
+    store.replace("decisions", store.read("decisions").with_columns(keep=False))
+    make_release(store, release="0.0.1")
+    release = Path(store.root) / "releases" / "0.0.1"
+    as_production(release)
+    with pytest.raises(BadInput, match="has no rows"):
+        plan_upload(release, REPO, parts_of_release, False, True, False)
+
+
+def test_a_page_of_the_explorer_that_changed_after_the_approval_is_not_sent(hub, release, tmp_path):
+    plan = with_pages(plan_upload(release, REPO, parts_of_release, False, False, False), tmp_path)
+    (tmp_path / PAGE).write_text("other words")
+    with pytest.raises(ReleaseConflict, match=f"{PAGE} changed after the release was approved"):
+        publish_release(hub_api(), release, plan, None, NOON, tmp_path)
+    assert hub.repos == {}
+
+
+def test_a_page_of_the_explorer_that_changes_while_it_is_sent_gets_no_tag(hub, release, tmp_path):
+    plan = with_pages(plan_upload(release, REPO, parts_of_release, False, False, False), tmp_path)
+    hub.meanwhile("POST", "/repos/create", lambda: (tmp_path / PAGE).write_text("other words"))
+    with pytest.raises(ReleaseConflict, match=f"{PAGE} changed"):
+        publish_release(hub_api(), release, plan, None, NOON, tmp_path)
+    assert hub.repos[REPO].tags == {}
+
+
+TAG_REQUEST, TREE = ("POST", f"/api/datasets/{REPO}/tag/"), ("GET", f"/api/datasets/{REPO}/tree/")
+
+
+@pytest.mark.parametrize("request_", [TREE, TAG_REQUEST])
+def test_a_release_that_is_withdrawn_while_it_is_compared_or_tagged_is_told_with_the_command(
+    hub, release, store, request_
+):
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
+    hub.meanwhile("POST", "/commit/", lambda: hub.meanwhile(*request_, lambda: withdraw(store)))
+    with pytest.raises(ReleaseConflict, match=rf"withdrawn while .* `curate yank 1\.0\.0 --repo {REPO}`"):
+        publish_release(hub_api(), release, plan, store, NOON)
+    assert hub.repos[REPO].tags.keys() == ({"1.0.0"} if request_ == TAG_REQUEST else set())
+
+
+def test_a_release_that_was_withdrawn_since_the_interruption_is_not_told_to_be_published(hub, release, store):
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
+    commits = publish_release(hub_api(), release, plan, store, NOON)
+    record_commits(store, plan, dict.fromkeys(commits, ""), NOON)  # as a run that ended after the tag leaves it
+    withdraw(store)
+    with pytest.raises(ReleaseConflict, match=rf"`curate yank 1\.0\.0 --repo {REPO}`"):
+        publish_release(hub_api(), release, plan, store, NOON)
+
+
+def test_a_file_that_is_gone_when_a_published_version_is_compared_is_one_line(hub, publish, release):
+    publish()
+    plan = plan_upload(release, REPO, parts_of_release, False, False, False)
+    hub.meanwhile("GET", f"/api/datasets/{REPO}/tree/", (release / "README.md").unlink)
+    with pytest.raises(ReleaseConflict, match=r"README\.md cannot be read any more"):
+        check_hub(hub_api(), release, plan, None)
 
 
 FACES, NSFW = ("--accept-embedded", "faces"), ("--accept-embedded", "nsfw")

@@ -1,6 +1,8 @@
 """A Hub, a network or a token that does not serve: waited for, or one clear line; rerunning completes."""
 
+import errno
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import pytest
 
 from flows.products import parts_of_release
 from schemas.errors import BadInput, HubError
-from tasks.publish.hub import hub_api
+from tasks.publish.hub import Remote, hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import yank_version
 from tasks.publish.records import of_version, record_publication, record_yank
@@ -97,6 +99,31 @@ def test_a_refusal_is_one_line_at_once_and_never_holds_the_token(hub, publish, w
     assert waited == []
     assert "\n" not in str(error.value)
     assert TOKEN not in str(error.value)
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", " "])
+def test_a_token_that_the_hub_writes_into_its_refusal_is_hidden_however_the_variable_ends(hub, monkeypatch, ending):
+    monkeypatch.setenv("HF_TOKEN", f"{TOKEN}{ending}")
+    hub.repos[REPO] = Repo(private=True)
+    hub.repos[REPO].commit({"LICENSE": b"ours"})
+    hub.says = f"token {TOKEN} is of no use here"
+    hub.fail("GET", f"/api/datasets/{REPO}/refs", 422)
+    with pytest.raises(HubError, match=r"the Hub answered 422: .*token \*\*\* is of no use here") as error:
+        Remote(hub_api(), REPO).tags()
+    assert TOKEN not in str(error.value)
+
+
+@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("file_name", [None, "part"])
+def test_a_disk_here_that_takes_nothing_is_told_at_once_and_not_taken_for_the_network(
+    hub, waited, error_number, file_name
+):
+    def write() -> None:
+        raise OSError(error_number, os.strerror(error_number), file_name)
+
+    with pytest.raises(HubError, match=f"reading org/arena: this machine cannot write .{os.strerror(error_number)}"):
+        Remote(hub_api(), REPO).with_retries(write, "reading")
+    assert waited == []
 
 
 def test_an_expired_token_is_told_from_a_missing_repository(hub, publish):

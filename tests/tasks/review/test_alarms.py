@@ -121,3 +121,92 @@ def test_a_finding_is_the_last_value_and_is_shown_in_the_first_conversation_that
     assert set(alarm_labels(store).iter_rows()) == {
         (hash_of[each.content_id], 5, 8, answers[verdicts[each.item_id]]) for each in asked
     }
+
+
+def finding(start: int, end: int, kind: str) -> dict:
+    """A finding in a text."""
+    return {"type": kind, "start": start, "end": end, "confidence": 0.5}
+
+
+def found_in(spans_of: dict[str, list[dict]]) -> pl.DataFrame:
+    """Rows of `text_pii`: text -> its findings."""
+    values = {
+        text_id(text): {"spans": spans, "types": sorted({span["type"] for span in spans})}
+        for text, spans in spans_of.items()
+    }
+    return facts_frame("text_pii", values)
+
+
+@pytest.mark.parametrize("queue", [PersonalDataQueue, ImageTextsQueue])
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_that_was_found_is_shown_beside_the_marked_stretch_wherever_findings_overlap(tmp_path, queue, seed):
+    random = Random(seed)
+    text = "".join(chr(0x4E00 + place) for place in range(40))  # each letter stands once, and says its place
+    kinds = ("person", "email", "phone")
+    spans = []
+    for _ in range(random.randrange(2, 6)):
+        start = random.randrange(30)
+        spans.append(finding(start, start + random.randrange(1, 11), random.choice(kinds)))
+    spans = list({(span["start"], span["end"], span["type"]): span for span in spans}.values())
+    shown = conversation("c", text, "Yes.", image_ids=["1" * 32])
+    store = store_with(tmp_path, conversations=[shown])
+    store.append("signals/image_text", facts_frame("image_text", {"1" * 32: {"text": text}}))
+    store.append("signals/text_pii", found_in({text: spans}))
+    covered = {letter for span in spans for letter in text[span["start"] : span["end"]]}
+    waiting = queue(EVERYTHING, 0).waiting(store)
+    assert len(waiting) == len(spans)
+    for item in waiting:
+        start, end = map(int, item.item_id.split(":")[1].split("-"))
+        stretches = item.texts[0].stretches
+        assert [stretch.text for stretch in stretches if stretch.hidden] == [text[start:end]]
+        clear = {letter for stretch in stretches if not stretch.hidden for letter in stretch.text}
+        assert clear & {*text} == {*text} - covered
+
+
+def test_of_an_address_that_begins_with_the_asked_name_nothing_else_is_shown(tmp_path):
+    text = "jean.petit@x.fr wrote"
+    store = store_with(tmp_path, conversations=[conversation("c", text, "Yes.")])
+    store.append("signals/text_pii", found_in({text: [finding(0, 4, "person"), finding(0, 15, "email")]}))
+    (asked,) = [item for item in PersonalDataQueue(EVERYTHING, 0).waiting(store) if "person" in item.item_id]
+    parts = [(stretch.text, stretch.hidden) for stretch in asked.texts[0].stretches]
+    assert [part for part in parts if any(part)] == [("jean", "person"), ("[email]", ""), (" wrote", "")]
+
+
+TOGETHER = ("I am {} from Lyon", "Hello {}!", "Badge: {}", "Card of {}")
+"""The question, the answer, and what was read in both images."""
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_value_found_in_one_text_of_a_conversation_is_masked_in_its_messages_besides_its_images(tmp_path, place):
+    texts, images = [text.format("Ana Lopez") for text in TOGETHER], ["1" * 32, "2" * 32]
+    store = store_with(tmp_path, conversations=[conversation("c", *texts[:2], image_ids=images)])
+    read = {image: {"text": text} for image, text in zip(images, texts[2:], strict=True)}
+    store.append("signals/image_text", facts_frame("image_text", read))
+    spans = {text: [finding(0, 4, "phone")] for text in texts}
+    start = texts[place].index("Ana")
+    spans[texts[place]] = [finding(start, start + 9, "person")]
+    store.append("signals/text_pii", found_in(spans))
+    queues = (PersonalDataQueue(EVERYTHING, 0), ImageTextsQueue(EVERYTHING, 0))
+    waiting = [item for queue in queues for item in queue.waiting(store)]
+    assert len(waiting) == 4
+    clear = [stretch.text for item in waiting for stretch in item.texts[0].stretches if not stretch.hidden]
+    assert not [text for text in clear if "Lopez" in text]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "personal"),
+    [(("confirmed", "false_alarm"), "yes"), (("false_alarm", "confirmed"), "yes"), (("false_alarm",) * 2, "no")],
+)
+def test_a_stretch_found_as_two_types_has_one_label(tmp_path, verdicts, personal):
+    text = "Call 555 0100"
+    store = store_with(tmp_path, conversations=[conversation("c", text, "Yes.")])
+    found = [finding(5, 13, kind) for kind in ("phone", "account")]
+    store.append("signals/text_pii", found_in({text: found}))
+    waiting = sorted(PersonalDataQueue(EVERYTHING, 0).waiting(store))
+    given = {"queue": QueueName.PERSONAL_DATA.value, "conversation_id": "c", "reasons": [], "reviewed_at": NOON}
+    rows = [
+        Review(**given, content_id=item.content_id, item_id=item.item_id, verdict=verdict, reviewer="Ada")
+        for item, verdict in zip(waiting, verdicts, strict=True)
+    ]
+    add_reviews(store, rows)
+    assert list(alarm_labels(store).iter_rows()) == [(text_hash(text), 5, 13, personal)]

@@ -8,13 +8,15 @@ import polars as pl
 import pytest
 
 from flows.commands.review.kinds import REVIEW_KINDS, queues_of
-from schemas.items.review import Draws
+from schemas.items.review import Choice, Draws, Waiting
 from tasks.judging.agreement.choices import is_swapped
 from tasks.judging.battles_queue import item_of
 from tasks.providers import Providers
+from tasks.review.sheets import read_sheets, sheet_csv
+from tasks.review_queue import ReviewQueue, plain
 from tasks.signals.steps import signal_versions
 from tasks.storage.reviews import reviews_of
-from tests.builders import facts_frame
+from tests.builders import NOON, conversation, facts_frame, store_with
 from tests.generated_bench import NAME
 from tests.looked_store import EMAIL
 from tests.visit_bench import HIDDEN
@@ -303,8 +305,10 @@ def test_a_sheet_asks_only_about_the_ids_of_a_file(asking, curate, tmp_path):
 
     every = lines()
     file = tmp_path / "selection.csv"
-    file.write_text(f"kind,id\nconversation,{every[0]['item']}\nconversation,unknown\n")
-    assert len(every) > 1 and lines("--among", file) == every[:1]
+    text = f"kind,id\nconversation,{every[0]['item']}\nconversation,unknown\n"
+    for delimiter in ",;\t":
+        file.write_text(text.replace(",", delimiter))
+        assert len(every) > 1 and lines("--among", file) == every[:1]
 
 
 @pytest.mark.parametrize(
@@ -317,3 +321,56 @@ def test_a_file_without_ids_is_refused_in_one_line(asking, curate, tmp_path, con
         file.write_text(content)
     code, _, err = curate("review", "out", "held", "--store", asking("held").root, "--among", file)
     assert code == 2 and says in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_a_sheet_that_a_spreadsheet_saved_with_its_own_delimiter_is_read(sheet, take, tmp_path, delimiter):
+    store, rows = sheet("tags")
+    file = tmp_path / "ann.csv"
+    with file.open("w", encoding="utf-8-sig", newline="") as lines:
+        writer = csv.DictWriter(lines, rows[0], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(row | {"verdict": "ocr", "reviewer": "Ann; B, C"} for row in rows)
+    code, out, err = take(store, "tags", file)
+    assert code == 0 and out.startswith(f"{len(rows)} verdicts"), err
+    assert set(reviews_of(store)["reviewer"]) == {"Ann; B, C"}
+
+
+class _Asked(ReviewQueue):
+    """A queue of one item, whose texts have these headings; an earlier sheet of it says yes in the column `fine`."""
+
+    name, title, about, tables = "asked", "Asked", "Is it?", ("conversations",)
+    choices = (Choice("y", "yes", "Yes"), Choice("n", "no", "No"))
+    headings = ()
+    sheets: list[list[dict]] = []
+
+    def waiting(self, store, among=None):
+        texts = tuple(plain(heading, f"text {number}") for number, heading in enumerate(self.headings))
+        return [Waiting(f"i{number}", "0" * 32, "c", "Is it?", texts=texts) for number in range(2)]
+
+    def earlier(self, store, cells, sheet):
+        self.sheets.append([dict(line) for line in sheet])
+        return {"verdict": cells["fine"], "reasons": ""}
+
+
+@pytest.mark.parametrize(
+    "headings", [("Answer", "Answer"), ("Item", "Verdict", "Images"), ("Answer 2", "Answer", "Answer")]
+)
+def test_every_text_of_an_item_has_a_column_whatever_its_heading(tmp_path, headings):
+    queue = _Asked()
+    queue.headings = headings
+    store = store_with(tmp_path, conversations=[conversation("c")])
+    (row, _) = csv.DictReader(sheet_csv(store, [queue]).splitlines())
+    assert (row["item"], row["verdict"], row["images"]) == ("i0", "", "")
+    assert {f"text {number}" for number in range(len(headings))} <= {*row.values()}
+
+
+def test_an_earlier_sheet_is_handed_on_as_people_wrote_it_for_each_of_its_lines(tmp_path):
+    queue, file = _Asked(), tmp_path / "ann.csv"
+    queue.sheets = []
+    store = store_with(tmp_path, conversations=[conversation("c")])
+    file.write_text("item_id,rater,fine\ni0,Ann,yes\ni1,Ann,no\n")
+    read = read_sheets(store, [queue], [file], "", NOON)
+    assert [review.verdict for review in read.reviews] == ["yes", "no"]
+    first, second = queue.sheets
+    assert first == second and all("verdict" not in line for line in first)

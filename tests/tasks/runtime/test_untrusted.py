@@ -17,6 +17,7 @@ from tasks.runtime.untrusted import (
     SafeLoader,
     UniqueKeys,
     csv_cell,
+    csv_delimiter,
     json_text,
     markdown_text,
     one_line,
@@ -131,3 +132,16 @@ def test_yaml_that_is_nested_without_end_is_an_error_and_ends_no_process(level, 
             parse_yaml(text, loader)
     with pytest.raises(yaml.YAMLError, match="no end"):
         parse_yaml("a: &a [1, {b: *a}]", loader)
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter"),
+    [
+        ("item,verdict", ","), ("item;verdict", ";"), ("item\tverdict", "\t"), ("item", ","), ("", ","),
+        ("item;note, if any;verdict", ";"), ("\ufeffitem;verdict", ";"),
+    ],
+)  # fmt: skip
+def test_the_delimiter_of_a_file_is_the_commonest_of_its_header(tmp_path, header, delimiter):
+    file = tmp_path / "people.csv"
+    file.write_text(f"{header}\na;b;c,d,e,f\n", encoding="utf-8")
+    assert csv_delimiter(file) == delimiter

@@ -10,6 +10,8 @@ from schemas.errors import BadInput
 from schemas.items.reject import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.images.measures import image_hashes
+from tasks.ingest.image_files import IMAGE_SUFFIXES
+from tasks.ingest.quarantine import EMBEDDED_SUFFIX
 from tasks.storage.keyed_ids import KEY_VARIABLE, Tombstones
 from tasks.takedown.scope import find_scope
 from tasks.takedown.take_down import take_down
@@ -62,6 +64,14 @@ def test_a_digest_is_taken_as_any_system_writes_it(images, kind):
         == scope_of(store, digest.upper())[TakenDownKind.IMAGE]
         == {PHOTO, image_id}
     )
+
+
+@pytest.mark.parametrize("suffix", [*IMAGE_SUFFIXES, EMBEDDED_SUFFIX, ""])
+@pytest.mark.parametrize("spelled", [str, str.upper, str.title])
+def test_an_image_is_known_by_its_name_with_every_ending_that_ingest_reads(images, suffix, spelled):
+    store, _, image_id = images
+    assert scope_of(store, PHOTO + spelled(suffix))[TakenDownKind.IMAGE] == {PHOTO, image_id}
+    assert scope_of(store, PHOTO.upper() + spelled(suffix))[TakenDownKind.IMAGE] == {PHOTO, image_id}
 
 
 def test_a_file_is_known_by_its_bytes_or_told_what_else_can_be_given(images, tmp_path):
