@@ -100,7 +100,7 @@ class Rating(BoardRow):
     anchor_missing, named_votes: why a rating may mislead. Under style control entities_known: the board lacks the votes
     on which named entities are not counted; without_entities: those are most votes, so the board has all of them and is
     not adjusted for named entities. repeats_count_once, days_limited, suspects_excluded: rules
-    that leave votes out, where they do."""
+    that leave votes out or make them lighter, where they do; before layout 12 not under style control."""
 
 
 class LikeRating(Rating):

@@ -141,11 +141,34 @@ class RatingTables:
     @cached_property
     def valid(self) -> pl.DataFrame:
         """Battles between different models that count, both-bad votes included; `vote` is their place in `battles`."""
-        battles, rules = rateable(self.battles.with_columns(vote=pl.int_range(pl.len()))), self.rules
-        battles = without_outliers(battles, self.outliers) if self.exclude_outliers else battles
-        battles = battles.filter(self._unsuspected(battles)) if rules.exclude_suspects else battles
-        battles = battles.filter(~beyond_day(battles, rules.day_votes_max))
-        return repeats_counted_once(battles, rules.pair_votes_max)
+        return repeats_counted_once(self._within_days, self.rules.pair_votes_max)
+
+    @cached_property
+    def _of_people(self) -> pl.DataFrame:
+        """The battles between different models without votes of outliers, before the rules of the policy."""
+        battles = rateable(self.battles.with_columns(vote=pl.int_range(pl.len())))
+        return without_outliers(battles, self.outliers) if self.exclude_outliers else battles
+
+    @cached_property
+    def _trusted(self) -> pl.DataFrame:
+        """The battles of `_of_people` without votes of suspects, where the policy leaves them out."""
+        battles = self._of_people
+        return battles.filter(self._unsuspected(battles)) if self.rules.exclude_suspects else battles
+
+    @cached_property
+    def _within_days(self) -> pl.DataFrame:
+        """The battles of `_trusted` without votes beyond a voter's first of a day."""
+        days = self.rules.day_votes_max
+        return self._trusted if days is None else self._trusted.filter(~beyond_day(self._trusted, days))
+
+    @property
+    def _is_lighter(self) -> pl.Series:
+        """Whether a vote, bool (valid,), weighs less because it is a repeat."""
+        before, after = (
+            battles.get_column("weight", default=_ONE.new_from_index(0, battles.height))
+            for battles in (self._within_days, self.valid)
+        )
+        return after < before
 
     @cached_property
     def rated(self) -> pl.DataFrame:
@@ -155,12 +178,7 @@ class RatingTables:
     @property
     def votes_in_full(self) -> int:
         """Number of battles that no rule leaves out or makes lighter."""
-        # weights of all battles of the table, and of those that are rated, 1 where it has none
-        table_weights, rated = (
-            rows.get_column("weight", default=_ONE.new_from_index(0, rows.height))
-            for rows in (self.battles, self.rated)
-        )
-        return int((rated >= table_weights.gather(self.rated["vote"])).sum())
+        return rateable(self.valid.filter(~self._is_lighter), self.method.both_bad).height
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -268,6 +286,8 @@ class RatingTables:
         """The battles of one board: of a slice, or under style control."""
         if slice_name == STYLE_CONTROL:
             return self.measured
+        if slice_name == WITHOUT_SUSPECTS:
+            return self.rated.filter(self._unsuspected(self.rated))
         return self.rated.filter(pl.Series(slice_masks(self.rated)[slice_name]))
 
     def rows(self, table: str) -> Sequence[Row]:
@@ -275,22 +295,27 @@ class RatingTables:
 
         Raises BadInput for a slice without battles, a reference without battles, and slices of tables about voters.
         """
-        table_rows, rules = self._rows(table), self._rules
+        return self.flagged(self._rows(table))
+
+    def flagged(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows; those with flags say, too, which rules change what votes of these tables count."""
+        rules = self._rules
         return [
             row.model_copy(update={"flags": [*row.flags, *rules]}) if rules and hasattr(row, "flags") else row
-            for row in table_rows
+            for row in rows
         ]
 
-    @property
+    @cached_property
     def _rules(self) -> list[str]:
-        """Flags of all boards: votes that are on them, or not in full, by a rule."""
-        least_weight, rules = self.battles.get_column("weight", default=_ONE).min(), self.rules
+        """Flags of all boards: votes that are on them, or not in full, by a rule.
+
+        A rule is told where it changes votes that the rules before it leave.
+        """
         flags = {
             NAMED_VOTES: self.battles.get_column("named", default=_NONE).any(),
-            "repeats_count_once": rules.pair_votes_max
-            and self.valid.get_column("weight", default=_ONE).min() != least_weight,
-            "days_limited": beyond_day(self.battles, rules.day_votes_max).any(),
-            "suspects_excluded": rules.exclude_suspects and bool(self.suspects),
+            "repeats_count_once": self._is_lighter.any(),
+            "days_limited": self._within_days.height < self._trusted.height,
+            "suspects_excluded": self._trusted.height < self._of_people.height,
         }
         # a name is a flag that holds, for every board
         return [name for name, holds in flags.items() if holds]
@@ -321,9 +346,13 @@ class RatingTables:
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
         every = ALL_SLICES in self.slices
-        masks = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
+        masks = default_slices(battles, self._unknown) if every else slice_masks(battles)
+        if every and len(self.slices) > 1:
+            # a slice that is named has a board, however few votes it is known of
+            masks |= {name: mask for name, mask in slice_masks(battles).items() if name in self.slices}
         if WITHOUT_SUSPECTS in self.slices or (every and self.suspects):
-            masks[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
+            is_unsuspected = self._unsuspected(battles)
+            masks |= {WITHOUT_SUSPECTS: is_unsuspected.to_numpy()} if is_unsuspected.any() else {}
         # a name is a chosen slice that no battle is in; overall may be without
         unknown = [name for name in self.slices if name not in (*masks, ALL_SLICES, OVERALL)]
         if unknown:
@@ -387,7 +416,10 @@ _BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY_TABLE)
 
 @dataclass(frozen=True)
 class StoredTables:
-    """The rating tables that a store keeps: as a run makes them, and `curate verify` makes them again."""
+    """The rating tables that a store keeps: as a run makes them, and `curate verify` makes them again.
+
+    Battles of stores and releases have the columns of style covariates, which `styled` needs.
+    """
 
     whole: RatingTables
     """The tables of all votes on anonymous models."""
@@ -404,7 +436,7 @@ class StoredTables:
         if table == VOTE_STATISTICS:
             return replace(self.whole, battles=self.every).rows(table)
         rows = (self.by_slice if table in _BY_SLICE else self.whole).rows(table)
-        return [*rows, *self.by_slice.styled[0]] if table == "ratings" else rows
+        return [*rows, *self.by_slice.flagged(self.by_slice.styled[0])] if table == "ratings" else rows
 
 
 def method_of(settings: Settings) -> RatingMethod:
