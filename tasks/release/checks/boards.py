@@ -47,7 +47,7 @@ RANKS_SINCE = 9
 STYLE_SINCE = 10
 """Boards under style control of an earlier layout take a vote without a count of named entities as average in it."""
 RULES_FLAGGED_SINCE = 12
-"""Releases of an earlier layout flag rules about votes on no board under style control, and by other tests on others."""
+"""Releases of an earlier layout flag rules about votes on no board under style control, and elsewhere by other tests."""
 _RULES = ("repeats_count_once", "days_limited", "suspects_excluded")
 """Flags of rules about votes."""
 _REPORTED = (
