@@ -54,6 +54,7 @@ from tasks.leaderboard.style_control import (
     UNKNOWN_COVARIATE,
     partly_known,
     rank_changes,
+    sides_are_drawn,
     style_board,
     styleable,
 )
@@ -92,6 +93,8 @@ class RatingTables:
     """The board of all `battles`, if it is known."""
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
     """Model -> facts about it, for `FAIRNESS`."""
+    of_drawn_sides: bool | None = None
+    """`sides_drawn`, where another table says it: a slice of few votes may have one model on one side by chance."""
 
     @cached_property
     def outliers(self) -> list[OutlierJudge]:
@@ -194,6 +197,11 @@ class RatingTables:
         return overall_rows or leaderboard(votes(self.rated, self.method.cluster), method=self.method)
 
     @cached_property
+    def sides_drawn(self) -> bool:
+        """Whether models were drawn on sides, which style control asks for (`style_differences`)."""
+        return sides_are_drawn(self.battles) if self.of_drawn_sides is None else self.of_drawn_sides
+
+    @cached_property
     def measured(self) -> pl.DataFrame:
         """The battles that style control is fitted on, with the columns of its covariates (`styleable`)."""
         return styleable(self.rated, unknown_as_mean=self.method.unknown_style_as_mean)
@@ -204,7 +212,7 @@ class RatingTables:
 
         A covariate that the board leaves out has the coefficient of a fit on the battles with all covariates.
         """
-        rows, coefficients = style_board(self.measured, self.method, self._level)
+        rows, coefficients = style_board(self.measured, self.method, self._level, sides_drawn=self.sides_drawn)
         left_out = partly_known(self.rated, self.measured)
         # a row is a covariate that is known of too few battles, by a fit of its own
         coefficients += [self._coefficient_apart(name, complete) for name, complete in left_out.items()]
@@ -223,7 +231,8 @@ class RatingTables:
         """The coefficient of a covariate that the board leaves out, from the `complete` battles, which have it."""
         if complete.height >= FEW_VOTES:
             # the fit has all covariates; only this one is wanted
-            (row,) = [row for row in style_board(complete, self.method)[1] if row.covariate == name]
+            coefficients = style_board(complete, self.method, sides_drawn=self.sides_drawn)[1]
+            (row,) = [row for row in coefficients if row.covariate == name]
             return row.model_copy(update={"flags": [*row.flags, NOT_ON_BOARD]})
         return StyleCoefficient(
             slice=OVERALL,
@@ -272,7 +281,9 @@ class RatingTables:
         chosen = self._chosen(self.rated)
         # a row is one contest on the board of one slice
         slice_rows = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
-        return [*slice_rows, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else slice_rows
+        if OVERALL not in chosen:
+            return slice_rows
+        return [*slice_rows, *styled_fragility(self.measured, self.method, sides_drawn=self.sides_drawn)]
 
     @property
     def plan(self) -> list[PlannedVotes]:
@@ -341,6 +352,7 @@ class RatingTables:
         """The tables of one slice, its board on the scale of the overall board."""
         board = [row for row in self.ratings if row.slice == name]
         slice_tables = replace(self, battles=self.valid.filter(pl.Series(mask)), slices=(), board=board)
+        slice_tables = replace(slice_tables, of_drawn_sides=self.sides_drawn)
         return replace(slice_tables, exclude_outliers=False, rules=VoteRules())  # the weights say so already
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:

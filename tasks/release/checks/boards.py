@@ -37,7 +37,7 @@ from tasks.storage.queries.bench import APART, contests
 from tasks.storage.tables import frame_of
 
 if TYPE_CHECKING:
-    from tasks.leaderboard.rating_tables import StoredTables
+    from tasks.leaderboard.rating_tables import RatingTables, StoredTables
 
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
@@ -47,7 +47,7 @@ RANKS_SINCE = 9
 STYLE_SINCE = 10
 """Boards under style control of an earlier layout take a vote without a count of named entities as average in it."""
 RULES_FLAGGED_SINCE = 12
-"""Releases of an earlier layout flag rules about votes on no board under style control, and elsewhere by other tests."""
+"""Releases of an earlier layout flag rules on no board under style control, and elsewhere by other tests."""
 _RULES = ("repeats_count_once", "days_limited", "suspects_excluded")
 """Flags of rules about votes."""
 _REPORTED = (
@@ -172,7 +172,6 @@ def unlike_fragility(release: OpenRelease, fragility: pl.DataFrame) -> Iterator[
     Votes may differ, as equal ones do; then the board is rated without them.
     """
     from tasks.leaderboard import rating_tables
-    from tasks.leaderboard.fragility import lead_after
 
     try:
         tables = released_tables(release)
@@ -189,8 +188,14 @@ def unlike_fragility(release: OpenRelease, fragility: pl.DataFrame) -> Iterator[
     for row in (Fragility(**fields) for fields in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
         rated = tables.by_slice if tables and not short else None
-        if rated is None or lead_after(rated.votes_of(row.slice), row, rated.method) >= 0:
+        if rated is None or _lead_after(rated, row) >= 0:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
+
+
+def _lead_after(tables: "RatingTables", row: Fragility) -> float:
+    from tasks.leaderboard.fragility import lead_after
+
+    return lead_after(tables.votes_of(row.slice), row, tables.method, sides_drawn=tables.sides_drawn)
 
 
 def same_rows(stated: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:
