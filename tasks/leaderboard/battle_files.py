@@ -173,9 +173,9 @@ def _numbers(column: pl.Series, name: str, least: float, most: float, *, may_lac
     A cell without a number is null.
     """
     numbers = column.cast(pl.Float64, strict=False).fill_nan(None)
-    is_told = ~_says_nothing(column) if may_lack else pl.repeat(True, len(column), eager=True)
+    is_stated = ~_says_nothing(column) if may_lack else pl.repeat(True, len(column), eager=True)
     is_number = numbers.is_between(least, most) & ~numbers.is_infinite()
-    if wrong := int((is_told & ~is_number.fill_null(False)).sum()):
+    if wrong := int((is_stated & ~is_number.fill_null(False)).sum()):
         raise BadInput(f"{name} is not a number from {least} to {most} in {wrong} of {len(numbers)} battles")
     return numbers
 

@@ -200,7 +200,7 @@ def test_models_of_equal_records_are_neighbours_in_the_order_of_their_names(seed
             times = int(generator.integers(3, 20))
             for twin in ("x1", "x2"):
                 rows += beats(*((twin, rival) if twin_wins else (rival, twin)), times)
-    told = fragility(rateable(games(*rows)), "x", METHOD)
-    pairs = [(row.model, row.rival) for row in told if row.contest == "neighbours"]
+    contests = fragility(rateable(games(*rows)), "x", METHOD)
+    pairs = [(row.model, row.rival) for row in contests if row.contest == "neighbours"]
     assert ("x1", "x2") in pairs
     assert ("x1", "x2") in [(row.model, row.rival) for row in separations(rateable(games(*rows)), "x")]

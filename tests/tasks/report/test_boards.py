@@ -306,16 +306,16 @@ def test_battles_of_a_model_with_itself_are_no_pair(tmp_path):
         ["model_a", "model_b", "winner", "conversations"],
         orient="row",
     )
-    found = {part.key: part for part in battle_parts(store_with(tmp_path), released) if part}
-    assert found["battle_counts"].table.rows() == [("a", "b", 3, 0, 3), ("b", "a", 3, 3, 0)]
+    sections = {part.key: part for part in battle_parts(store_with(tmp_path), released) if part}
+    assert sections["battle_counts"].table.rows() == [("a", "b", 3, 0, 3), ("b", "a", 3, 3, 0)]
 
 
 def test_models_whose_names_begin_alike_have_a_bar_each(tmp_path):
     names = [f"meta-llama/Llama-3.2-90B-Vision-Instruct-{end}" for end in ("fp8", "int4")]
     about = {"by": "model", "models": 1, "share": 0.5, "votes_a_model": 1.0}
     rows = [Exposure(group=name, appearances=count, **about) for name, count in zip(names, (7, 5), strict=True)]
-    found = {part.key: part for part in battle_parts(store_with(tmp_path, exposure=rows), pl.DataFrame()) if part}
-    assert {f"model: {name}" for name in names} <= set(texts(found["exposure"].figure.svg))
+    sections = {part.key: part for part in battle_parts(store_with(tmp_path, exposure=rows), pl.DataFrame()) if part}
+    assert {f"model: {name}" for name in names} <= set(texts(sections["exposure"].figure.svg))
 
 
 def test_rank_changes_of_slices_alone_are_a_figure_without_rows(tmp_path):
@@ -326,5 +326,5 @@ def test_rank_changes_of_slices_alone_are_a_figure_without_rows(tmp_path):
         slice="category:ocr", model="a", rating=1000, ci95_low=900, ci95_high=1100, rank=1, battles=9, flags=[]
     )
     store = store_with(tmp_path, rank_changes=[change], ratings=[board])
-    found = {part.key: part for part in battle_parts(store, pl.DataFrame()) if part}
-    assert ET.fromstring(found["rank_changes"].figure.svg).tag.endswith("svg")
+    sections = {part.key: part for part in battle_parts(store, pl.DataFrame()) if part}
+    assert ET.fromstring(sections["rank_changes"].figure.svg).tag.endswith("svg")
