@@ -51,7 +51,7 @@ class _Board(NamedTuple):
     in_style: bool
     """Whether it is the board under style control."""
     sides_drawn: bool
-    """As for `style_differences`."""
+    """Whether models were drawn on sides (`style_differences`)."""
 
     def finite(self) -> Mask:
         """Whether a model, bool (models,), has a finite rating on the scale of most models."""
