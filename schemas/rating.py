@@ -100,7 +100,7 @@ class Rating(BoardRow):
     anchor_missing, named_votes: why a rating may mislead. Under style control entities_known: the board lacks the votes
     on which named entities are not counted; without_entities: those are most votes, so the board has all of them and is
     not adjusted for named entities. repeats_count_once, days_limited, suspects_excluded: rules
-    that leave votes out, where they do."""
+    that leave votes out or make them lighter, where they do; before layout 12 not under style control."""
 
 
 class LikeRating(Rating):
@@ -313,8 +313,8 @@ class Fragility(Row):
     slice: str
     """Which battles: as in the ratings, style_control included."""
     contest: str
-    """first_place: the leader and the model that takes its place with the fewest votes; neighbours: two models that
-    follow each other by rating."""
+    """first_place: the leader and the model that passes it with the fewest votes, so that it is not first any more;
+    neighbours: two models that follow each other by rating."""
     change: str | None = None
     """removed or reversed: what happens to the votes; null where nothing can be told, see flags."""
     place: Int32 | None = None
@@ -334,7 +334,8 @@ class Fragility(Row):
     unit: str
     """vote, or the column whose votes are changed together: question_id, judge or user."""
     needed_ids: list[str] = Field(default_factory=list)
-    """Ids of the battles of these votes, in the order of the battles; empty where battles have no id."""
+    """Ids of the battles of these votes, in the order of the battles; empty where ids do not name exactly these votes:
+    battles have none, or share them, as ids of prompts."""
     flags: list[str] = Field(default_factory=list)
     """few_battles: under 100 votes, not searched; unbounded: the leader has no finite rating, or fewer than two models
     have one; not_found: no change was found after which both ratings are finite and the order is the other one;

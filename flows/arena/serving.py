@@ -208,7 +208,9 @@ def live_rates(rules: VoteRules) -> Rate:
         tables, styled = RatingTables(table, RatingMethod(), rules=rules), name == STYLE_CONTROL
         rows = tables.rows(STYLE_CONTROL if styled else "ratings")
         few = (
-            styled_fragility(tables.measured, tables.method) if styled else fragility(tables.rated, name, tables.method)
+            styled_fragility(tables.measured, tables.method, sides_drawn=tables.sides_drawn)
+            if styled
+            else fragility(tables.rated, name, tables.method)
         )
         return [row for row in rows if isinstance(row, Rating)], few, tables.votes_in_full
 

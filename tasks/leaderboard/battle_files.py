@@ -43,7 +43,12 @@ _SAID = {*COLUMN_NAMES["battle"]["prompt"], *COLUMN_NAMES["battle"]["vote_reason
 _BEYOND_HEADER = "cell beyond the header"
 """Column of the first cell of a CSV row for which the header has no name."""
 _OF_VOTES = ("model_a", "model_b", "winner")
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_WORDS = ("prompt", "vote_reason")
+"""Our columns of what people wrote."""
+_TRUTHS = dict.fromkeys(("true", "1", "1.0", "yes"), True) | dict.fromkeys(("false", "0", "0.0", "no"), False)
+"""Text -> whether it says yes; pandas writes a column of ones, zeros and gaps as 1.0 and 0.0."""
+_UNTOLD = ("", "nan", "none", "null")
+"""Texts of cells that say nothing."""
 
 
 def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.DataFrame:
@@ -54,9 +59,9 @@ def read_battles(path: Path, named: bool = False, prompts: bool = False) -> pl.D
     float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
     is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
     to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a bool column
-    `named` tells them from others. Rows without a model or a winner are left out, and counted on stderr. With
-    `prompts`, what prompts and reasons say for the search of suspects (`wording`), and `conversation_features.MARKS`;
-    their texts are not kept. Raises BadInput for a file that is not such a table.
+    `named` tells them from others. Rows without a model or a winner (or preference), and those of weight 0, are left
+    out, and counted on stderr. With `prompts`, what prompts and reasons say for the search of suspects (`wording`), and
+    `conversation_features.MARKS`; their texts are not kept. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _wanted_columns(prompts))
     return _battles_of(raw, str(path), lambda: read_table(path, set()).columns, named, prompts)
@@ -77,23 +82,28 @@ def _battles_of(
 ) -> pl.DataFrame:
     """The battles in the wanted columns of a table. `columns_of_table`: the names of all its columns, for an error."""
     if "winner" not in raw.columns and set(COLUMN_NAMES["one_hot"]) <= set(raw.columns):
-        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in COLUMN_NAMES["one_hot"].items())
-        raw = raw.with_columns(winner=pl.coalesce(one_hot))
+        one_hot = COLUMN_NAMES["one_hot"].items()
+        # of one vote, the winner whose column says yes
+        winners = (pl.when(_is_one(raw[column])).then(pl.lit(winner)) for column, winner in one_hot)
+        raw = raw.with_columns(winner=pl.coalesce(winners))
     columns = _chosen(raw, COLUMN_NAMES["battle"])
     columns |= dict(_fields(raw["taxonomy"])) if "taxonomy" in raw.columns else {}
-    soft = None if "winner" in columns else columns.get("preference")
+    if "winner" in columns:
+        columns.pop("preference", None)
+    for name, column in columns.items():
+        if column.dtype.is_nested() and name != "tstamp":  # of times, `_times` says why
+            raise BadInput(f"{place!r} has lists or objects as {name}; give a text or a number in each row")
+    soft = columns.get("preference")
     if soft is not None:
-        columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
+        columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2, may_lack=True))
     if lacking := [name for name in _OF_VOTES if name not in columns]:
         names = ", ".join(map(one_line, columns_of_table()))
         raise BadInput(f"{place!r} lacks {', '.join(lacking)}; its columns are {names}; rename those that are meant")
     texts = (*_OF_VOTES, "judge", "question_id", "user", "language", *TAXONOMY)
-    for name in texts:
-        if name in columns and columns[name].dtype.is_nested():
-            raise BadInput(f"{place!r} has lists or objects as {name}; give a text or a number in each row")
     series = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
     series = [text.replace("unknown", None) if text.name == "language" else text for text in series]
     series = [text.str.strip_chars() if text.name in _OF_VOTES else text for text in series]
+    series = [text.set(text.str.strip_chars() == "", None) for text in series]
     series += [] if soft is None else [soft.alias("score")]
     if "weight" in columns:
         series.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
@@ -104,10 +114,12 @@ def _battles_of(
     series += [
         _count(count_column, name).alias(name) for name, count_column in [*_style(counted), *_lengths(counted, columns)]
     ]
-    series += wording(columns.get("prompt"), columns.get("vote_reason")) if prompts else []
+    if prompts:
+        # the words of a vote's prompt and of its reason, where the table has them
+        series += wording(*(columns[name].cast(pl.String) if name in columns else None for name in _WORDS))
     battles = pl.DataFrame([*series, *(raw[name] for name in VOTE_MARKS if name in raw.columns)])
     if "anony" in columns:
-        names_shown = ~_flag(columns["anony"]).fill_null(True)
+        names_shown = ~_anonymous(columns["anony"]).fill_null(True)
         battles = battles.with_columns(named=names_shown) if with_named else battles.filter(~names_shown)
     voted = battles.filter(pl.all_horizontal(pl.col(_OF_VOTES).is_not_null()))
     if unvoted := battles.height - voted.height:
@@ -115,7 +127,18 @@ def _battles_of(
         if voted.is_empty():
             raise BadInput(f"{problem}; every row needs model_a, model_b and winner")
         tell(f"{problem}; they are left out")
-    return voted.filter(pl.col("weight") > 0) if "weight" in columns else voted
+    return _weighing(voted, place) if "weight" in columns else voted
+
+
+def _weighing(battles: pl.DataFrame, place: str) -> pl.DataFrame:
+    """The battles whose weight is above 0; others are counted on stderr. Raises BadInput when all are."""
+    weighing = battles.filter(pl.col("weight") > 0)
+    if weightless := battles.height - weighing.height:
+        problem = f"{place!r}: {weightless:,} of {battles.height:,} battles have a weight of 0"
+        if weighing.is_empty():
+            raise BadInput(f"{problem}; give at least one a weight above 0")
+        tell(f"{problem}; they are left out")
+    return weighing
 
 
 def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
@@ -125,33 +148,52 @@ def with_prompts(battles: pl.DataFrame, release: Path) -> pl.DataFrame:
     """
     user_messages = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
     text = pl.col("conversation_a").list.eval(user_messages).list.join("\n\n")
-    image_paths = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ")
+    image_paths = pl.col("images").list.eval(pl.element().struct.field("path")).list.join(" ").fill_null("")
     columns = ["question_id", *(f"conversation_a.list.element.{name}" for name in ("role", "content"))]
     paths = sorted((release / "battle").rglob("*.parquet"))
     read = (rows for path in paths for rows in read_parquet_groups(path, [*columns, "images.list.element.path"]))
     frames = [
-        rows.select("question_id", prompt=pl.concat_str(text, pl.lit("\0"), image_paths).hash())
+        rows.select(
+            "question_id",
+            prompt=pl.when(text.is_not_null()).then(pl.concat_str(text, pl.lit("\0"), image_paths).hash()),
+        )
         for rows in together(read)
         if {"conversation_a", "images"} <= {*rows.columns}
     ]
-    return battles.join(pl.concat(frames), on="question_id", how="left", maintain_order="left") if frames else battles
+    if not frames:
+        return battles
+    # a row is one id with the first of its prompts: battles that share an id, as no release has, stay as many
+    prompts = pl.concat(frames).unique("question_id", keep="first", maintain_order=True)
+    return battles.join(prompts, on="question_id", how="left", maintain_order="left")
 
 
-def _numbers(column: pl.Series, name: str, least: float, most: float) -> pl.Series:
-    """float64 numbers from `least` to `most`. Raises BadInput when one is missing or none of them."""
-    numbers = column.cast(pl.Float64, strict=False)
-    if wrong := int((~numbers.is_between(least, most) | numbers.is_infinite()).fill_null(True).sum()):
+def _numbers(column: pl.Series, name: str, least: float, most: float, *, may_lack: bool = False) -> pl.Series:
+    """float64 numbers from `least` to `most`. Raises BadInput when one is none of them, or without `may_lack` missing.
+
+    A cell without a number is null.
+    """
+    numbers = column.cast(pl.Float64, strict=False).fill_nan(None)
+    is_stated = ~_says_nothing(column) if may_lack else pl.repeat(True, len(column), eager=True)
+    is_number = numbers.is_between(least, most) & ~numbers.is_infinite()
+    if wrong := int((is_stated & ~is_number.fill_null(False)).sum()):
         raise BadInput(f"{name} is not a number from {least} to {most} in {wrong} of {len(numbers)} battles")
     return numbers
 
 
+def _says_nothing(column: pl.Series) -> pl.Series:
+    """Whether a cell, bool (rows,), is null, not a number (NaN), or a text for either."""
+    return column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_UNTOLD).fill_null(True)
+
+
 def _winner(score: pl.Series) -> pl.Series:
-    side = pl.when(score > 0.5).then(pl.lit("model_a")).otherwise(pl.lit("model_b"))
+    side = pl.when(score > 0.5).then(pl.lit("model_a")).when(score < 0.5).then(pl.lit("model_b"))
     return pl.select(pl.when(score == 0.5).then(pl.lit("tie")).otherwise(side)).to_series()
 
 
 def _count(column: pl.Series, name: str) -> pl.Series:
     """float64 counts; null where a count is missing. Raises BadInput for what is no count."""
+    if column.dtype.is_nested():
+        raise BadInput(f"{name} has lists; give a number in each row")
     counts = column.cast(pl.Float64, strict=False)
     is_count = counts.is_finite() & (counts >= 0)
     if wrong := len(counts) - int(is_count.sum()) - column.null_count():
@@ -175,9 +217,11 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     if lacking := [name for name in COLUMN_NAMES["board"] if name not in columns]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
+    if models.is_null().any():
+        raise BadInput(f"board {str(path)!r} lacks the model in {models.null_count():,} of {len(models):,} rows")
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
     # ends of an interval that are printed as differences from the rating become ratings, too
-    numbers = [cells + numbers[0] if cells.name in _OFFSETS else cells for cells in numbers]
+    numbers = [_ends(cells, numbers[0], path) if cells.name in _OFFSETS else cells for cells in numbers]
     null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
     if numbers[0].is_null().any() or any(
         column.null_count() > null_count or not column.drop_nulls().is_finite().all()
@@ -190,6 +234,15 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
         Rating(slice=slice_name, model=m, rating=r, ci95_low=low, ci95_high=high, rank=None, battles=0, flags=[])
         for m, r, low, high in zip(models, *numbers, strict=True)
     ]
+
+
+def _ends(offsets: pl.Series, ratings: pl.Series, path: Path) -> pl.Series:
+    """Ends of intervals from their differences to the ratings. Raises BadInput for a difference of the wrong sign."""
+    is_turned = offsets > 0 if offsets.name == _OFFSETS[0] else offsets < 0
+    if is_turned.any():
+        sign = "negative" if offsets.name == _OFFSETS[0] else "positive"
+        raise BadInput(f"board {str(path)!r}: {offsets.name} must be {sign}, or the rating is outside of its interval")
+    return offsets + ratings
 
 
 def _chosen(raw: pl.DataFrame, names: Mapping[str, list[str]]) -> dict[str, pl.Series]:
@@ -211,7 +264,7 @@ def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tupl
         if column in columns:
             yield name, columns[column]
     if "turns" in columns:
-        yield f"{CATEGORY}multi_turn", columns["turns"].cast(pl.Int64, strict=False) > 1
+        yield f"{CATEGORY}multi_turn", columns["turns"].cast(pl.Float64, strict=False).fill_nan(None) > 1
 
 
 def _counted(raw: pl.DataFrame) -> dict[str, pl.Series]:
@@ -239,11 +292,11 @@ def _style(fields: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
 
 
 def _total(counts: pl.Series) -> pl.Series:
-    """A count; for a struct of counts by kind, their sum."""
+    """A count; for a struct of counts by kind, their sum, which is null where none is known."""
     if counts.dtype != pl.Struct:
         return counts
-    total = pl.DataFrame([leaf for _, leaf in _fields(counts)]).sum_horizontal()
-    return total.set(counts.is_null(), None)
+    by_kind = pl.DataFrame([leaf for _, leaf in _fields(counts)])
+    return by_kind.select(pl.when(pl.any_horizontal(pl.all().is_not_null())).then(pl.sum_horizontal("*"))).to_series()
 
 
 def _fields(struct: pl.Series) -> Iterator[tuple[str, pl.Series]]:
@@ -258,9 +311,33 @@ def _leaves(struct: pl.Series) -> Iterator[tuple[str, pl.Series]]:
 
 
 def _flag(column: pl.Series) -> pl.Series:
-    if column.dtype != pl.String:
-        return column.cast(pl.Boolean)
-    return column.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+    """Whether a cell says yes, bool (rows,); null for no number (NaN), and for a text that says neither yes nor no."""
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars().str.to_lowercase()
+        return texts.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+    return (column.fill_nan(None) if column.dtype.is_float() else column).cast(pl.Boolean)
+
+
+def _is_one(column: pl.Series) -> pl.Series:
+    """Whether a cell is 1 or says yes, bool (rows,); a share such as 0.7 is no vote. Raises BadInput for lists."""
+    if column.dtype.is_nested():
+        raise BadInput(f"{column.name} has lists or objects; give 1 or 0 in each row")
+    return _flag(column) if column.dtype == pl.String else column.cast(pl.Float64) == 1
+
+
+def _anonymous(column: pl.Series) -> pl.Series:
+    """Whether models were anonymous, bool (battles,); null where a cell says nothing.
+
+    Raises BadInput for what says neither yes nor no: a vote on visible names would count as one on hidden ones.
+    """
+    is_anonymous = _flag(column)
+    unclear = column.filter(is_anonymous.is_null() & ~_says_nothing(column))
+    if len(unclear):
+        example = one_line(str(unclear[0]), 40)
+        raise BadInput(
+            f"anony is neither true nor false in {len(unclear)} of {len(column)} battles, such as {example!r}"
+        )
+    return is_anonymous
 
 
 def _times(column: pl.Series, place: str) -> pl.Series:
@@ -279,7 +356,8 @@ def _times(column: pl.Series, place: str) -> pl.Series:
 def read_table(path: Path, columns: Set[str]) -> pl.DataFrame:
     """The wanted columns that a table has (CSV, JSON, Arrow, Parquet, or a folder of Parquet), CSV cells as text.
 
-    If it has none of them, all its column names without rows. Raises BadInput for a file that is no table.
+    A column that a file of a folder lacks is null in its rows. If the table has none of them, all its column names
+    without rows. Raises BadInput for a file that is no table.
     """
     if not path.exists():
         raise BadInput(f"table {str(path)!r} does not exist")
@@ -295,7 +373,10 @@ def read_table(path: Path, columns: Set[str]) -> pl.DataFrame:
         raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
     try:
         read = together(_READERS[file.suffix](file, columns) for file in files)
-        return pl.concat(map(_opened, read), how="vertical_relaxed")
+        frames = [_opened(frame) for frame in read]
+        # a file without rows may have no types and all columns, so it counts only where no file has rows
+        with_rows = [frame for frame in frames if frame.height] or frames[:1]
+        return pl.concat(with_rows, how="diagonal_relaxed")
     except BadInput:
         raise
     except Exception as error:  # each library raises its own errors for a broken file
@@ -372,7 +453,8 @@ def _arrow(path: Path, columns: Set[str]) -> pl.DataFrame:
 def _json(path: Path, columns: Set[str]) -> pl.DataFrame:
     """JSON Lines, an array of objects, or what `DataFrame.to_json` wrote.
 
-    Rows that are no objects are left out, and those with a cell of another kind than most: one column has one type.
+    Rows that are no objects are left out, and those with a cell of another kind than most, or, where two kinds are as
+    many, than the first row: one column has one type.
     """
     rows_by_number: dict[int, dict[str, Any]] = {}
     broken: list[int] = []

@@ -8,6 +8,7 @@ lost, has no finite rating; given the core, it is fitted with an added half win 
 which changes no other rating.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ SCALE = 400 / np.log(10)
 _STEPS_MAX = 500
 _STEP_MIN = 3e-5
 """Stop when a Newton step is smaller. The remaining error is about its square: 1e-9, or 2e-7 rating points."""
+_DIGITS = 8
+"""Digits of a log-strength that every machine fits alike."""
 _FULL_STEP_MAX = 0.5
 """Newton steps that change a log-odds by more are shortened."""
 _PRIOR_WINS, _PRIOR_GAMES = 0.5, 1.0
@@ -146,6 +149,11 @@ def _newton(ends: Numbers, offset: Vector, wins: Vector, games: Vector, start: V
         if reach < _STEP_MIN:
             break
     return np.asarray(strengths[:free])
+
+
+def in_order(models: Numbers, at: Vector, names: Sequence[str]) -> list[int]:
+    """Model numbers, best first by log-strengths `at`; those that differ by the error of a fit alone, by name."""
+    return sorted(models.tolist(), key=lambda model: (-round(float(at[model]), _DIGITS), names[model]))
 
 
 def shortened(reach: float) -> float:

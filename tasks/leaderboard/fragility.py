@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from schemas.rating import STYLE_CONTROL, Fragility, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, Structure
+from tasks.leaderboard.bradley_terry import SCALE, Structure, in_order
 from tasks.leaderboard.influence import Ballots, RankedModels
 from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.style_control import StyledVotes, fit, measured_covariates, style_differences, styled
@@ -50,6 +50,8 @@ class _Board(NamedTuple):
     """Groups of models whose ratings can be compared; see `finite`."""
     in_style: bool
     """Whether it is the board under style control."""
+    sides_drawn: bool
+    """Whether models were drawn on sides (`style_differences`)."""
 
     def finite(self) -> Mask:
         """Whether a model, bool (models,), has a finite rating on the scale of most models."""
@@ -57,7 +59,7 @@ class _Board(NamedTuple):
 
     def order(self) -> list[int]:
         """Models with a finite rating, best first."""
-        return sorted(np.flatnonzero(self.finite()).tolist(), key=lambda n: (-self.at[n], self.cast.models[n]))
+        return in_order(np.flatnonzero(self.finite()), self.at, self.cast.models)
 
 
 @one_blas_thread()
@@ -71,18 +73,22 @@ def fragility(battles: pl.DataFrame, slice_name: str, method: RatingMethod) -> l
 
 
 @one_blas_thread()
-def styled_fragility(battles: pl.DataFrame, method: RatingMethod) -> list[Fragility]:
-    """`fragility` of the board under style control; no rows for battles without style covariates."""
+def styled_fragility(battles: pl.DataFrame, method: RatingMethod, *, sides_drawn: bool = True) -> list[Fragility]:
+    """`fragility` of the board under style control; no rows for battles without style covariates.
+
+    `sides_drawn` as for `style_differences`.
+    """
     has_style = measured_covariates(battles) and battles.height
-    return _rows(battles, STYLE_CONTROL, method, in_style=True) if has_style else []
+    return _rows(battles, STYLE_CONTROL, method, in_style=True, sides_drawn=sides_drawn) if has_style else []
 
 
-def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> float:
+def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod, *, sides_drawn: bool = True) -> float:
     """Log-odds by which the model of a row leads its rival on the board of the votes that its change leaves.
 
-    `battles`: those of the board, with ids. Infinite where a rating is not finite.
+    `battles`: those of the board, with ids. `sides_drawn` as for `style_differences`. Infinite where a rating is not
+    finite.
     """
-    is_changed = battles[_IDS].is_in(row.needed_ids)
+    is_changed = battles[_IDS].is_in(row.needed_ids).fill_null(False)
     winner = pl.col("winner").replace({"model_a": "model_b", "model_b": "model_a"})
     # A row is one vote of the board after the change: without the named votes, or with these turned round.
     changed_battles = (
@@ -97,36 +103,43 @@ def lead_after(battles: pl.DataFrame, row: Fragility, method: RatingMethod) -> f
             ),
         )
     )
-    board = _board(changed_battles, method, in_style=row.slice == STYLE_CONTROL)
+    board = _board(changed_battles, method, in_style=row.slice == STYLE_CONTROL, sides_drawn=sides_drawn)
     # model -> log-strength, of those with a finite one
     finite = {board.cast.models[n]: float(board.at[n]) for n in board.order()}
     return finite.get(row.model or "", np.inf) - finite.get(row.rival or "", -np.inf)
 
 
-def _board(battles: pl.DataFrame, method: RatingMethod, *, in_style: bool) -> _Board:
+def _board(battles: pl.DataFrame, method: RatingMethod, *, in_style: bool, sides_drawn: bool) -> _Board:
     cast = votes(battles, method.cluster)
-    ballots = Ballots.styled(_styled(battles, cast, method)) if in_style else Ballots.of(cast)
-    return _Board(battles, method, cast, ballots, *ballots.refit(np.zeros(len(ballots.most))), in_style)
+    ballots = Ballots.styled(_styled(battles, cast, method, sides_drawn)) if in_style else Ballots.of(cast)
+    fitted = ballots.refit(np.zeros(len(ballots.most)))
+    return _Board(battles, method, cast, ballots, *fitted, in_style, sides_drawn)
 
 
-def _rows(battles: pl.DataFrame, name: str, method: RatingMethod, *, in_style: bool) -> list[Fragility]:
+def _rows(
+    battles: pl.DataFrame, name: str, method: RatingMethod, *, in_style: bool, sides_drawn: bool = True
+) -> list[Fragility]:
     about: dict[str, Any] = {"slice": name, "unit": method.cluster or "vote", "of": battles.height}
     if battles.height < FEW_BATTLES:
         return [Fragility(contest=FIRST_PLACE, flags=["few_battles"], **about)]
-    board = _board(battles, method, in_style=in_style)
+    board = _board(battles, method, in_style=in_style, sides_drawn=sides_drawn)
     about["of"] = int(board.ballots.most.sum())
     return [Fragility(**about, **values) for values in (*_first_place(board), *_neighbours(board))]
 
 
-def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod) -> StyledVotes:
+def _styled(battles: pl.DataFrame, cast: Votes, method: RatingMethod, sides_drawn: bool) -> StyledVotes:
     covariates, as_mean = measured_covariates(battles), method.unknown_style_as_mean
-    return styled(cast, style_differences(battles, covariates, unknown_as_mean=as_mean), method.style_preset)
+    style = style_differences(battles, covariates, sides_drawn=sides_drawn, unknown_as_mean=as_mean)
+    return styled(cast, style, method.style_preset)
 
 
 def _first_place(board: _Board) -> Iterator[dict[str, Any]]:
-    """First place: the rival that needs the fewest votes to be first."""
+    """First place: the rival that needs the fewest votes to pass the leader, which then is not first.
+
+    Whether the rival or a third model is first instead does not matter: no model takes the place with fewer votes.
+    """
     order, models, group = board.order(), board.cast.models, board.known.group
-    leader = max(np.flatnonzero(group == 0).tolist(), key=lambda n: float(board.at[n]), default=0)
+    leader = next(iter(in_order(np.flatnonzero(group == 0), board.at, models)), 0)
     if len(order) < 2 or leader != order[0]:
         yield {"contest": FIRST_PLACE, "place": 1, "model": models[leader], "flags": ["unbounded"]}
         return
@@ -153,7 +166,6 @@ def _values(
 ) -> dict[str, Any]:
     models, (first, second) = board.cast.models, contest
     needed = None if changed is None else int(changed.sum())
-    ids = board.battles[_IDS] if _IDS in board.battles.columns and changed is not None else None
     return {
         "contest": what,
         "change": "reversed" if ballots.turned else "removed",
@@ -163,11 +175,17 @@ def _values(
         "difference": SCALE * float(board.at[first] - board.at[second]),
         "needed": needed,
         "needed_fraction": None if needed is None else needed / ballots.most.sum(),
-        "needed_ids": []
-        if ids is None or changed is None
-        else ids[ballots.votes_of(changed)].drop_nulls().unique(maintain_order=True).to_list(),
+        "needed_ids": [] if changed is None else _ids_of(board.battles, ballots.votes_of(changed)),
         "flags": ["not_found"] if needed is None else [],
     }
+
+
+def _ids_of(battles: pl.DataFrame, places: Numbers) -> list[str]:
+    """The ids of the votes at some places; none where they would not name exactly these votes, as ids of prompts."""
+    if _IDS not in battles.columns:
+        return []
+    ids = battles[_IDS][places].drop_nulls().unique(maintain_order=True)
+    return ids.to_list() if battles[_IDS].is_in(ids.implode()).sum() == len(places) else []
 
 
 def _estimate(board: _Board, ballots: Ballots, contest: RankedModels) -> float:
@@ -213,7 +231,7 @@ def _proved(board: _Board, ballots: Ballots, contest: RankedModels) -> Vector | 
         is_kept = np.ones(board.battles.height, bool)
         is_kept[ballots.votes_of(changed)] = False
         cast, names = board.cast.only(is_kept), [board.cast.models[model] for model in contest]
-        at = fit(_styled(board.battles.filter(is_kept), cast, board.method))
+        at = fit(_styled(board.battles.filter(is_kept), cast, board.method, board.sides_drawn))
         lead = float(at[cast.models.index(names[0])] - at[cast.models.index(names[1])])
         if lead < -_MARGIN:
             return changed

@@ -54,6 +54,7 @@ from tasks.leaderboard.style_control import (
     UNKNOWN_COVARIATE,
     partly_known,
     rank_changes,
+    sides_are_drawn,
     style_board,
     styleable,
 )
@@ -92,6 +93,8 @@ class RatingTables:
     """The board of all `battles`, if it is known."""
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
     """Model -> facts about it, for `FAIRNESS`."""
+    of_drawn_sides: bool | None = None
+    """`sides_drawn`, where another table says it: a slice of few votes may have one model on one side by chance."""
 
     @cached_property
     def outliers(self) -> list[OutlierJudge]:
@@ -141,11 +144,34 @@ class RatingTables:
     @cached_property
     def valid(self) -> pl.DataFrame:
         """Battles between different models that count, both-bad votes included; `vote` is their place in `battles`."""
-        battles, rules = rateable(self.battles.with_columns(vote=pl.int_range(pl.len()))), self.rules
-        battles = without_outliers(battles, self.outliers) if self.exclude_outliers else battles
-        battles = battles.filter(self._unsuspected(battles)) if rules.exclude_suspects else battles
-        battles = battles.filter(~beyond_day(battles, rules.day_votes_max))
-        return repeats_counted_once(battles, rules.pair_votes_max)
+        return repeats_counted_once(self._within_days, self.rules.pair_votes_max)
+
+    @cached_property
+    def _of_people(self) -> pl.DataFrame:
+        """The battles between different models without votes of outliers, before the rules of the policy."""
+        battles = rateable(self.battles.with_columns(vote=pl.int_range(pl.len())))
+        return without_outliers(battles, self.outliers) if self.exclude_outliers else battles
+
+    @cached_property
+    def _trusted(self) -> pl.DataFrame:
+        """The battles of `_of_people` without votes of suspects, where the policy leaves them out."""
+        battles = self._of_people
+        return battles.filter(self._unsuspected(battles)) if self.rules.exclude_suspects else battles
+
+    @cached_property
+    def _within_days(self) -> pl.DataFrame:
+        """The battles of `_trusted` without votes beyond a voter's first of a day."""
+        days = self.rules.day_votes_max
+        return self._trusted if days is None else self._trusted.filter(~beyond_day(self._trusted, days))
+
+    @property
+    def _is_lighter(self) -> pl.Series:
+        """Whether a vote, bool (valid,), weighs less because it is a repeat."""
+        before, after = (
+            battles.get_column("weight", default=_ONE.new_from_index(0, battles.height))
+            for battles in (self._within_days, self.valid)
+        )
+        return after < before
 
     @cached_property
     def rated(self) -> pl.DataFrame:
@@ -155,12 +181,7 @@ class RatingTables:
     @property
     def votes_in_full(self) -> int:
         """Number of battles that no rule leaves out or makes lighter."""
-        # weights of all battles of the table, and of those that are rated, 1 where it has none
-        table_weights, rated = (
-            rows.get_column("weight", default=_ONE.new_from_index(0, rows.height))
-            for rows in (self.battles, self.rated)
-        )
-        return int((rated >= table_weights.gather(self.rated["vote"])).sum())
+        return rateable(self.valid.filter(~self._is_lighter), self.method.both_bad).height
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -176,6 +197,11 @@ class RatingTables:
         return overall_rows or leaderboard(votes(self.rated, self.method.cluster), method=self.method)
 
     @cached_property
+    def sides_drawn(self) -> bool:
+        """Whether models were drawn on sides, which style control asks for (`style_differences`)."""
+        return sides_are_drawn(self.battles) if self.of_drawn_sides is None else self.of_drawn_sides
+
+    @cached_property
     def measured(self) -> pl.DataFrame:
         """The battles that style control is fitted on, with the columns of its covariates (`styleable`)."""
         return styleable(self.rated, unknown_as_mean=self.method.unknown_style_as_mean)
@@ -186,7 +212,7 @@ class RatingTables:
 
         A covariate that the board leaves out has the coefficient of a fit on the battles with all covariates.
         """
-        rows, coefficients = style_board(self.measured, self.method, self._level)
+        rows, coefficients = style_board(self.measured, self.method, self._level, sides_drawn=self.sides_drawn)
         left_out = partly_known(self.rated, self.measured)
         # a row is a covariate that is known of too few battles, by a fit of its own
         coefficients += [self._coefficient_apart(name, complete) for name, complete in left_out.items()]
@@ -205,7 +231,8 @@ class RatingTables:
         """The coefficient of a covariate that the board leaves out, from the `complete` battles, which have it."""
         if complete.height >= FEW_VOTES:
             # the fit has all covariates; only this one is wanted
-            (row,) = [row for row in style_board(complete, self.method)[1] if row.covariate == name]
+            coefficients = style_board(complete, self.method, sides_drawn=self.sides_drawn)[1]
+            (row,) = [row for row in coefficients if row.covariate == name]
             return row.model_copy(update={"flags": [*row.flags, NOT_ON_BOARD]})
         return StyleCoefficient(
             slice=OVERALL,
@@ -254,7 +281,9 @@ class RatingTables:
         chosen = self._chosen(self.rated)
         # a row is one contest on the board of one slice
         slice_rows = [r for name, mask in chosen.items() for r in fragility(self.rated.filter(mask), name, self.method)]
-        return [*slice_rows, *styled_fragility(self.measured, self.method)] if OVERALL in chosen else slice_rows
+        if OVERALL not in chosen:
+            return slice_rows
+        return [*slice_rows, *styled_fragility(self.measured, self.method, sides_drawn=self.sides_drawn)]
 
     @property
     def plan(self) -> list[PlannedVotes]:
@@ -268,6 +297,8 @@ class RatingTables:
         """The battles of one board: of a slice, or under style control."""
         if slice_name == STYLE_CONTROL:
             return self.measured
+        if slice_name == WITHOUT_SUSPECTS:
+            return self.rated.filter(self._unsuspected(self.rated))
         return self.rated.filter(pl.Series(slice_masks(self.rated)[slice_name]))
 
     def rows(self, table: str) -> Sequence[Row]:
@@ -275,22 +306,27 @@ class RatingTables:
 
         Raises BadInput for a slice without battles, a reference without battles, and slices of tables about voters.
         """
-        table_rows, rules = self._rows(table), self._rules
+        return self.flagged(self._rows(table))
+
+    def flagged(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows; those with flags say, too, which rules change what votes of these tables count."""
+        rules = self._rules
         return [
             row.model_copy(update={"flags": [*row.flags, *rules]}) if rules and hasattr(row, "flags") else row
-            for row in table_rows
+            for row in rows
         ]
 
-    @property
+    @cached_property
     def _rules(self) -> list[str]:
-        """Flags of all boards: votes that are on them, or not in full, by a rule."""
-        least_weight, rules = self.battles.get_column("weight", default=_ONE).min(), self.rules
+        """Flags of all boards: votes that are on them, or not in full, by a rule.
+
+        A rule is told where it changes votes that the rules before it leave.
+        """
         flags = {
             NAMED_VOTES: self.battles.get_column("named", default=_NONE).any(),
-            "repeats_count_once": rules.pair_votes_max
-            and self.valid.get_column("weight", default=_ONE).min() != least_weight,
-            "days_limited": beyond_day(self.battles, rules.day_votes_max).any(),
-            "suspects_excluded": rules.exclude_suspects and bool(self.suspects),
+            "repeats_count_once": self._is_lighter.any(),
+            "days_limited": self._within_days.height < self._trusted.height,
+            "suspects_excluded": self._trusted.height < self._of_people.height,
         }
         # a name is a flag that holds, for every board
         return [name for name, holds in flags.items() if holds]
@@ -316,14 +352,19 @@ class RatingTables:
         """The tables of one slice, its board on the scale of the overall board."""
         board = [row for row in self.ratings if row.slice == name]
         slice_tables = replace(self, battles=self.valid.filter(pl.Series(mask)), slices=(), board=board)
+        slice_tables = replace(slice_tables, of_drawn_sides=self.sides_drawn)
         return replace(slice_tables, exclude_outliers=False, rules=VoteRules())  # the weights say so already
 
     def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
         """Slice name -> bool (battles,), of the chosen slices."""
         every = ALL_SLICES in self.slices
-        masks = default_slices(battles, self._unknown) if every and len(self.slices) == 1 else slice_masks(battles)
+        masks = default_slices(battles, self._unknown) if every else slice_masks(battles)
+        if every and len(self.slices) > 1:
+            # a slice that is named has a board, however few votes it is known of
+            masks |= {name: mask for name, mask in slice_masks(battles).items() if name in self.slices}
         if WITHOUT_SUSPECTS in self.slices or (every and self.suspects):
-            masks[WITHOUT_SUSPECTS] = self._unsuspected(battles).to_numpy()
+            is_unsuspected = self._unsuspected(battles)
+            masks |= {WITHOUT_SUSPECTS: is_unsuspected.to_numpy()} if is_unsuspected.any() else {}
         # a name is a chosen slice that no battle is in; overall may be without
         unknown = [name for name in self.slices if name not in (*masks, ALL_SLICES, OVERALL)]
         if unknown:
@@ -387,7 +428,10 @@ _BY_SLICE = ("ratings", "vote_shares", *_STYLED, FRAGILITY_TABLE)
 
 @dataclass(frozen=True)
 class StoredTables:
-    """The rating tables that a store keeps: as a run makes them, and `curate verify` makes them again."""
+    """The rating tables that a store keeps: as a run makes them, and `curate verify` makes them again.
+
+    Battles of stores and releases have the columns of style covariates, which `styled` needs.
+    """
 
     whole: RatingTables
     """The tables of all votes on anonymous models."""
@@ -404,7 +448,7 @@ class StoredTables:
         if table == VOTE_STATISTICS:
             return replace(self.whole, battles=self.every).rows(table)
         rows = (self.by_slice if table in _BY_SLICE else self.whole).rows(table)
-        return [*rows, *self.by_slice.styled[0]] if table == "ratings" else rows
+        return [*rows, *self.by_slice.flagged(self.by_slice.styled[0])] if table == "ratings" else rows
 
 
 def method_of(settings: Settings) -> RatingMethod:

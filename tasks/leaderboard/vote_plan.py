@@ -17,7 +17,7 @@ import polars as pl
 from scipy.special import expit
 
 from schemas.rating import PlannedVotes
-from tasks.leaderboard.bradley_terry import SCALE, laplacian, log_strengths, structure
+from tasks.leaderboard.bradley_terry import SCALE, in_order, laplacian, log_strengths, structure
 from tasks.leaderboard.intervals import NORMAL95, covariances, difference_deviation, doubtful
 from tasks.leaderboard.leaderboard import CATEGORY, FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Vector, Votes, votes
@@ -40,7 +40,7 @@ def separations(battles: pl.DataFrame, slice_name: str) -> list[PlannedVotes]:
     """
     cast = votes(battles).grouped()
     at, core = _fitted(cast)
-    order = sorted(np.flatnonzero(core).tolist(), key=lambda model: (-at[model], cast.models[model]))
+    order = in_order(np.flatnonzero(core), at, cast.models)
     pairs = list(itertools.pairwise(order))
     needed = _needed(cast, at, core, pairs)
     met = {(a, b): int(n) for (a, b), n in zip(cast.pairs.tolist(), np.bincount(cast.pair, cast.times), strict=True)}
@@ -112,7 +112,7 @@ def boards_wanted(battles: pl.DataFrame, slices: Mapping[str, Mask], *, in_all: 
     """
     cast = votes(battles).grouped()
     at, core = _fitted(cast)
-    models = [cast.models[n] for n in sorted(np.flatnonzero(core).tolist(), key=lambda n: (-at[n], cast.models[n]))]
+    models = [cast.models[n] for n in in_order(np.flatnonzero(core), at, cast.models)]
     for name in (name for name in slices if name.startswith(_SLICES) and len(models) > 1):
         inside = battles.filter(pl.Series(slices[name]))
         pairs = _until_few_are_enough(inside, models)

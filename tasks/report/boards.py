@@ -18,7 +18,7 @@ from tasks.storage.queries.failures import hard_prompts
 from tasks.storage.tables import Store
 
 MATRIX_MODELS_MAX = 40
-"""Most models in a matrix: those with the most battles or the best ranks; its table lists all."""
+"""Most models in a matrix: those with the most battles or answers, or the best ranks; its table lists all."""
 GREY_SLICE_VOTES = 100
 """Slices with fewer votes are greyed."""
 _BOARDS = ("overall", "style_control")
@@ -83,10 +83,8 @@ def _fragility(table: pl.DataFrame) -> Part | None:
     if neighbours.is_empty():
         return None
     names = [f"{one_line(a, 24)} / {one_line(b, 24)}" for a, b in neighbours.select("model", "rival").iter_rows()]
-    # Votes that must be removed or reversed; one value a pair of neighbours, 0 where no number of votes is enough.
-    needed = {
-        change: neighbours[change].cast(pl.Float64).fill_null(0.0).to_list() for change in ("removed", "reversed")
-    }
+    # Votes that must be removed or reversed; one value a pair of neighbours, null where no number of votes is enough.
+    needed = {change: neighbours[change].cast(pl.Float64).to_list() for change in ("removed", "reversed")}
     unit = "votes" if neighbours["unit"][0] == "vote" else f"votes, by {neighbours['unit'][0]}"
     rounded = contested.with_columns(pl.col("difference").round(1), pl.col("^.*_fraction$").round(5))
     return part("fragility", rounded, paired_bars(names, needed, unit), votes=f"{neighbours['of'][0]:,}")
@@ -107,11 +105,12 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     if boards.filter(slice="overall").is_empty() or boards["slice"].n_unique() == 1:
         return None
     order = best_first(boards.filter(slice="overall"))["model"].to_list()
-    ranked = boards.filter(pl.col("rank").is_not_null().any().over("slice"))
-    sizes = ranked.group_by("slice").agg(pl.col("battles").sum() // 2)
+    # a row is one slice with its votes, each of which two models count, and whether it ranks any model
+    sizes = boards.group_by("slice").agg(pl.col("battles").sum() // 2, ranks=pl.col("rank").is_not_null().any())
     sizes = sizes.sort("battles", "slice", descending=[True, False])
-    votes = dict(sizes.iter_rows())
-    names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MATRIX_MODELS_MAX)]
+    votes = dict(sizes.select("slice", "battles").iter_rows())
+    others = sizes.filter(pl.col("slice") != "overall", "ranks")["slice"]
+    names = ["overall", *others.head(MATRIX_MODELS_MAX)]
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
@@ -127,7 +126,8 @@ def _exposure(table: pl.DataFrame) -> Part:
     ordered = table.sort("by", "appearances", "group", descending=[False, True, False])
     largest = ordered.filter(pl.int_range(pl.len()).over("by") < MATRIX_MODELS_MAX // 2)
     rows, models = largest["by", "group", "appearances"].iter_rows(), ordered.filter(by="model")["appearances"]
-    figure = bars({f"{by}: {one_line(group, 40)}": count for by, group, count in rows}, "sides of votes")
+    figure = bars({f"{by}: {group}": count for by, group, count in rows}, "sides of votes")
+    # every vote has two models, so that there are models, and each has a vote
     return part("exposure", ordered.with_columns(pl.col(pl.Float64).round(3)), figure, ratio=models[0] / models[-1])
 
 
@@ -162,6 +162,8 @@ def _votes(votes: pl.DataFrame) -> Part:
 
 
 def _pairs(battles: pl.DataFrame) -> list[Part | None]:
+    """Battles and win rates of every two models; those of a model with itself are on no board, and not here."""
+    battles = battles.filter(pl.col("model_a") != pl.col("model_b")) if battles.height else battles
     if battles.is_empty():
         return []
     number, battles = pl.col("battles"), battles.rename({"conversations": "battles"})
@@ -184,7 +186,8 @@ def _values(
     rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float | None]
 ) -> npt.NDArray[np.float64]:
     """(rows, columns); NaN where there is no value."""
-    return np.array([[values.get((row, column)) for column in columns] for row in rows], np.float64)
+    cells = [[values.get((row, column)) for column in columns] for row in rows]
+    return np.array(cells, np.float64).reshape(len(rows), len(columns))
 
 
 def _styles(tables: Tables, ratings: pl.DataFrame) -> list[Part | None]:
@@ -263,7 +266,9 @@ def failures_part(store: Store, released: Collection[str]) -> Part | None:
     prompts = marks.group_by("question_id", "failure_type").len().sort("len", "question_id", descending=[True, False])
     titles = {name: f"{name} ({kind or 'undecided'})" for name, kind, _ in prompts.head(MATRIX_MODELS_MAX).iter_rows()}
     cells = {(model, name): darkness[mark] for model, name, mark in marks["model", "question_id", "mark"].iter_rows()}
-    models = sorted(set(marks["model"]))[:MATRIX_MODELS_MAX]
+    # a row is one model with the number of its marks, those with most first
+    counts = marks.group_by("model").len().sort("len", "model", descending=[True, False])
+    models = sorted(counts["model"].head(MATRIX_MODELS_MAX))
     figure = matrix(models, [*titles.values()], _values(models, [*titles], cells), marks=_MARKS)
     wide = marks.pivot("model", index=["question_id", "failure_type"], values="mark", sort_columns=True)
     return part("hard_prompts", wide, figure, shown=len(titles), every=prompts.height)
@@ -373,7 +378,8 @@ def _by_class(ratings: pl.DataFrame, shares: pl.DataFrame) -> list[Part | None]:
         placed["slice"].unique(), key=lambda name: (name.partition(":")[0] != "question", -votes.get(name, 0), name)
     )
     wide = placed.pivot("slice", index="model", values="rating")
-    table = board.select("model", overall="rating").join(wide.select("model", *order), on="model", how="left")
+    overall = board.select("model", overall="rating")
+    table = overall.join(wide.select("model", *order), on="model", how="left", maintain_order="left")
     first_models = table.head(MATRIX_MODELS_MAX)
     titles = ["all", *(f"{name.partition(':')[2]} ({votes.get(name, 0):,})" for name in order)]
     thin = [place for place, name in enumerate(order) if votes.get(name, 0) < GREY_SLICE_VOTES]

@@ -95,7 +95,7 @@ def parts_of_rows(gone: Funnel, policy: Policy | None, tallies: Tallies, tables:
 def head_numbers(tallies: Tallies, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
     """Counts at the head of the page, in order. `topics`: rows with `topic`, -1 for outliers."""
     # the models and the languages that any row of either configuration has, each once
-    models, languages = (_both(tallies, columns)[columns[0]] for columns in (ANSWERS, ("language",)))
+    models, languages = (_both(tallies, columns)[columns[0]].drop_nulls() for columns in (ANSWERS, ("language",)))
     return {
         "conversations": tallies.rows[CHAT], "battles": tallies.rows[BATTLE_CONFIG], "models": len(models),
         "languages": sum(name != UNKNOWN for name in languages), "users": len(tallies.users),
@@ -197,6 +197,7 @@ def _parity(table: pl.DataFrame) -> Part | None:
     shared = ordered.filter(pl.col("upstream") > 0) if (table["upstream"] > 0).any() else ordered
     names = [f"{reason} ({kind})" for kind, reason in shared.select("item_kind", "reason").iter_rows()]
     columns = ("only_ours", "both", "only_upstream")
+    # no row has a sum of 0: a reason is in the table because one of both cleaners gives it to an item
     fractions = shared.select(pl.col(columns) / pl.sum_horizontal(columns))
     parts = {name.replace("_", " "): fractions[name].to_list() for name in columns}
     figure = shares(names, parts, "% of what either finds")
@@ -245,7 +246,7 @@ def _counts(key: str, tallies: Tallies, columns: tuple[str, ...]) -> Part | None
 def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) -> Part:
     """A section with shares of both configurations side by side on one scale, or of the only one that has rows.
 
-    The figure leaves out names whose shares are unknown; the table has them.
+    The figure leaves out names whose shares are unknown, and has no bar where one is; the table has them.
     `table` has names, their rows in each configuration (`chat`) and their shares there, 0 to 1 (`chat_share`).
     """
     name, share = table.columns[0], pl.col(f"{config}_share" for config in COUNTED)
@@ -254,7 +255,7 @@ def _compared(key: str, table: pl.DataFrame, tallies: Tallies, **words: object) 
     ordered = rounded.sort(pl.sum_horizontal(COUNTED), name, descending=[True, False])
     measured = ordered.filter(pl.any_horizontal(share.is_not_null()))  # a share that nobody knows is not drawn as 0
     first_rows, filled = measured.head(BARS_MAX), [config for config in COUNTED if ordered[config].sum()]
-    series = {config: (100 * first_rows[f"{config}_share"].fill_null(0.0)).to_list() for config in filled}
+    series = {config: (100 * first_rows[f"{config}_share"]).to_list() for config in filled}
     # the places among the bars of a configuration that rest on few rows and are grey
     thin = {
         config: [place for place, rows in enumerate(first_rows[config]) if rows < GREY_BAR_ROWS] for config in filled
@@ -290,7 +291,7 @@ def _answers(tallies: Tallies) -> list[Part]:
         table.columns[1], "model", descending=[True, False], nulls_last=True
     )
     first_models = table.head(BARS_MAX)
-    series = {config: first_models[config].fill_null(0.0).to_list() for config in tables}
+    series = {config: first_models[config].to_list() for config in tables}
     parts = [part("answer_lengths", table, paired_bars(first_models["model"].to_list(), series, "tokens an answer"))]
     measured = tables.get(CHAT, pl.DataFrame(schema={"told": pl.Int64})).filter(pl.col("told") > 0)
     if measured.height:

@@ -60,11 +60,12 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int
 
 @drawn_late
 def paired_bars(
-    names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, digits: int = 0,
+    names: Sequence[str], series: Mapping[str, Sequence[float | None]], unit: str, digits: int = 0,
     thin: Mapping[str, Collection[int]] | None = None,
 ) -> Figure:  # fmt: skip
     """Horizontal bars of each series side by side on one scale, first on top; the rows of all have the same names.
 
+    A value of None is unknown: it has no bar, and no number.
     `thin`: series -> places of bars that are grey.
     """
     labels = [*map(shown_name, names)]
@@ -81,7 +82,7 @@ def paired_bars(
             colours,
             wide - 3 * EDGE,
             digits,
-            max(max(row_values, default=0.0) for row_values in series.values()),
+            max((value for row_values in series.values() for value in row_values if value is not None), default=0.0),
         )
         name_rows(axes, labels if place == 0 else [""] * len(labels), unit)
         axes.set_title(name, loc="left", fontsize=TEXT_POINTS)
@@ -229,7 +230,7 @@ def matrix(
         ink = "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK
         number = marks[values[row, column]] if marks else f"{values[row, column]:.{digits}f}"
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
-    axes.set_ylim(len(down), 0)
+    axes.set_ylim(max(1, len(down)), 0)
     axes.spines[:].set_visible(False)
     return figure
 

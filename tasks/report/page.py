@@ -117,12 +117,16 @@ def bar_rows(
 
 
 def draw_bars(
-    axes: Axes, values: Sequence[float], colours: list[str], wide: float, digits: int = 0, longest: float = 1.0
+    axes: Axes, values: Sequence[float | None], colours: list[str], wide: float, digits: int = 0, longest: float = 1.0
 ) -> None:
-    """Bars with their values behind them, on axes that are `wide` points wide and have room for `longest`."""
-    most = max([1.0, longest, *values])
-    drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
-    axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=SMALL)
+    """Bars with their values behind them, on axes that are `wide` points wide and have room for `longest`.
+
+    None is a row without a bar and a value.
+    """
+    most = max([1.0, longest, *(value for value in values if value is not None)])
+    drawn = axes.barh(range(len(values)), [value or 0.0 for value in values], 0.7, color=colours)
+    numbers = ["" if value is None else f"{value:,.{digits}f}" for value in values]
+    axes.bar_label(drawn, numbers, padding=3, fontsize=SMALL)
     value = text_width(f"{most:,.{digits}f}") + 4
     axes.set_xlim(0, most / (1 - min(0.5, value / wide)))  # room for the longest value
     axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))

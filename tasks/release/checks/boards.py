@@ -1,6 +1,6 @@
 """Boards of a release, and the tables about its votes, computed again from `battle`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ from tasks.storage.queries.bench import APART, contests
 from tasks.storage.tables import frame_of
 
 if TYPE_CHECKING:
-    from tasks.leaderboard.rating_tables import StoredTables
+    from tasks.leaderboard.rating_tables import RatingTables, StoredTables
 
 RATING_DIFFERENCE_MAX = 1e-4
 """Machines add up in different order; no board prints more than two digits."""
@@ -46,6 +46,10 @@ RANKS_SINCE = 9
 """Releases of an earlier layout have ranks from single intervals about the mean of all models."""
 STYLE_SINCE = 10
 """Boards under style control of an earlier layout take a vote without a count of named entities as average in it."""
+RULES_FLAGGED_SINCE = 12
+"""Releases of an earlier layout flag rules on no board under style control, and elsewhere by other tests."""
+_RULES = ("repeats_count_once", "days_limited", "suspects_excluded")
+"""Flags of rules about votes."""
 _REPORTED = (
     "exposure",
     "length_differences",
@@ -76,7 +80,7 @@ def unlike_votes(release: OpenRelease, boards: Mapping[str, pl.Expr]) -> Iterato
         return
     if release.manifest.layout < SUSPECTS_SINCE:
         rated = rated.filter(pl.col("slice") != rating_tables.WITHOUT_SUSPECTS)
-    comparable = _shown_by_any_layout if release.manifest.layout < RANKS_SINCE else pl.DataFrame.clone
+    comparable = _shown_by_any_layout if release.manifest.layout < RANKS_SINCE else _flagged_by_any_layout(release)
     for name, chosen in boards.items():
         path = f"leaderboard/{name}.parquet"
         stated, right = _slices(comparable(_board(release.folder / path))), _slices(comparable(rated.filter(chosen)))
@@ -154,13 +158,20 @@ def _shown_by_any_layout(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("slice", "model", "battles", rating=pl.col("rating") - mean)
 
 
+def _flagged_by_any_layout(release: OpenRelease) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """A function that takes from `flags` of rows what the layout of the release flags in another way."""
+    if release.manifest.layout >= RULES_FLAGGED_SINCE:
+        return pl.DataFrame.clone
+    others = pl.col("flags").list.eval(pl.element().filter(~pl.element().is_in(_RULES)))
+    return lambda rows: rows.with_columns(others)
+
+
 def unlike_fragility(release: OpenRelease, fragility: pl.DataFrame) -> Iterator[str]:
     """Problems of rows of `fragility`: other numbers than the votes of `battle` give, or votes that prove none.
 
     Votes may differ, as equal ones do; then the board is rated without them.
     """
     from tasks.leaderboard import rating_tables
-    from tasks.leaderboard.fragility import lead_after
 
     try:
         tables = released_tables(release)
@@ -169,15 +180,22 @@ def unlike_fragility(release: OpenRelease, fragility: pl.DataFrame) -> Iterator[
         yield f"the votes of battle cannot be rated as the manifest says ({why_refused(error)})"
         return
     numbers, keys = pl.all().exclude("needed_ids"), ("slice", "contest", "place", "change")
-    if not same_rows(fragility.select(numbers), right.select(numbers), keys):
+    comparable = _flagged_by_any_layout(release)
+    if not same_rows(comparable(fragility.select(numbers)), comparable(right.select(numbers)), keys):
         yield "not what the votes of battle give"
         return
     others = fragility.join(right, on=[*keys, "needed_ids"], how="anti", nulls_equal=True)
     for row in (Fragility(**fields) for fields in others.iter_rows(named=True)):
         short = row.unit == "vote" and len(row.needed_ids) != row.needed
         rated = tables.by_slice if tables and not short else None
-        if rated is None or lead_after(rated.votes_of(row.slice), row, rated.method) >= 0:
+        if rated is None or _lead_after(rated, row) >= 0:
             yield f"its votes do not put {row.rival!r} before {row.model!r} in {row.slice!r}"
+
+
+def _lead_after(tables: "RatingTables", row: Fragility) -> float:
+    from tasks.leaderboard.fragility import lead_after
+
+    return lead_after(tables.votes_of(row.slice), row, tables.method, sides_drawn=tables.sides_drawn)
 
 
 def same_rows(stated: pl.DataFrame | None, right: pl.DataFrame | None, keys: Sequence[str] = ("model",)) -> bool:

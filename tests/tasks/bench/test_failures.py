@@ -376,6 +376,20 @@ def test_the_report_shows_new_models_beside_those_that_people_voted_on(asked_new
     assert ">?<" in part.figure.svg and ">X<" in part.figure.svg and "new" in part.table.columns
 
 
+def test_the_figure_of_failures_has_the_models_that_were_asked_most(asked_new_model):
+    store = asked_new_model.store
+    asked = store.read("answers").select("question_id", "document_id").unique().sort("question_id").rows()
+    about = {"version": "1", "tokens": 1, "text": "Hm.", "state": "complete"}
+    # a row is one answer: of many models to the first prompt, and of one, the last by name, to both
+    rows = [(f"a{number:02}", asked[0]) for number in range(45)] + [("zz", prompt) for prompt in asked]
+    answers = [Answer(model=model, question_id=name, document_id=document, **about) for model, (name, document) in rows]
+    before = store.read("answers")
+    store.replace("answers", frame_of(Answer, answers))
+    drawn = failures_part(store, store.read("failures")["conversation_id"]).figure.svg
+    store.replace("answers", before)
+    assert ">zz<" in drawn and ">a44<" not in drawn
+
+
 def test_without_failures_the_bench_says_what_to_do(tmp_path):
     with pytest.raises(BadInput, match="no prompt that two people voted both bad"):
         bench_of(store_with(tmp_path), EvaluateSettings(bench="failures"))

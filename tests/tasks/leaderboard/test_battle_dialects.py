@@ -8,10 +8,11 @@ import pandas
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from schemas.errors import BadInput
 from schemas.rating import RatingMethod
-from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.battle_files import read_battles, read_board, with_prompts
 from tasks.leaderboard.rating_tables import RatingTables, within
 from tests.places import DATA, needs_data
 
@@ -169,3 +170,172 @@ def test_reported_tables_are_rated(name, battles):
     found = read_battles(DATA / "public-reports" / name)
     assert found.height == battles and found["tstamp"].dt.year().unique().to_list() == [2024]
     assert RatingTables(found, RatingMethod()).rows("model_lives")
+
+
+HEAD = "model_a,model_b,winner"
+
+
+@pytest.mark.parametrize("no", ["False", "false ", "0", "0.0", "no"])
+def test_named_battles_are_left_out_in_every_spelling(tmp_path, no):
+    votes = read(tmp_path, "v.csv", f"{HEAD},anony\nA,B,model_a,{no}\nA,B,tie,True\nA,B,model_b,\n")
+    assert votes["winner"].to_list() == ["tie", "model_b"]
+
+
+def test_whether_names_were_visible_is_never_guessed(tmp_path):
+    with pytest.raises(BadInput, match=r"anony is neither true nor false in 1 of 2 battles, such as 'partly'"):
+        read(tmp_path, "v.csv", f"{HEAD},anony\nA,B,model_a,partly\nA,B,tie,1\n")
+
+
+def test_numbers_with_gaps_are_unknown_where_they_say_nothing(tmp_path):
+    table = pandas.DataFrame({"model_a": "A", "model_b": "B", "winner": "tie"}, index=range(3))
+    pl.from_pandas(table.assign(refusal=[1.0, 0.0, math.nan]), nan_to_null=False).write_parquet(tmp_path / "v.parquet")
+    assert read_battles(tmp_path / "v.parquet")["refusal"].to_list() == [True, False, None]
+
+
+def test_one_hot_votes_are_read_as_pandas_writes_them_with_gaps(tmp_path):
+    rows = "A,B,1.0,0.0,0.0\nA,B,0.0,0.0,1.0\nA,B,,,\n"
+    votes = read(tmp_path, "v.csv", f"model_a,model_b,winner_model_a,winner_model_b,winner_tie\n{rows}")
+    assert votes["winner"].to_list() == ["model_a", "tie"]
+
+
+def test_chances_to_win_are_no_votes(tmp_path):
+    pl.DataFrame(
+        {"model_a": "A", "model_b": "B", "winner_model_a": 0.7, "winner_model_b": 0.2, "winner_tie": 0.1}
+    ).write_parquet(tmp_path / "v.parquet")
+    with pytest.raises(BadInput, match="1 of 1 battles lack a model name or a winner"):
+        read_battles(tmp_path / "v.parquet")
+
+
+@pytest.mark.parametrize("nothing", ["", "nan", "None"])
+def test_a_row_without_a_preference_costs_itself_alone(tmp_path, capsys, nothing):
+    votes = read(tmp_path, "v.csv", f"generator_1,generator_2,preference\nA,B,1.0\nA,B,{nothing}\nA,B,1.5\n")
+    assert votes.select("winner", "score").rows() == [("model_a", 1.0), ("tie", 0.5)]
+    assert "1 of 3 battles lack a model name or a winner; they are left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("turns", ["2", "2.0"])
+def test_turns_say_the_same_of_rounds_as_of_the_category(tmp_path, turns):
+    votes = read(tmp_path, "v.csv", f"{HEAD},turn\nA,B,tie,{turns}\n")
+    assert votes.select("rounds", "category:multi_turn").row(0) == (2.0, True)
+
+
+@pytest.mark.parametrize("blank", ['""', '" "'])
+def test_a_blank_model_is_none(tmp_path, capsys, blank):
+    assert read(tmp_path, "v.csv", f"{HEAD}\nA,{blank},tie\nA,B,tie\n").height == 1
+    assert "1 of 2 battles lack a model name" in capsys.readouterr().err
+
+
+def test_blank_voters_are_nobody(tmp_path):
+    assert read(tmp_path, "v.csv", f'{HEAD},judge\nA,B,tie,""\nA,B,tie," "\n')["judge"].to_list() == [None, None]
+
+
+def test_weightless_votes_are_counted(tmp_path, capsys):
+    assert read(tmp_path, "v.csv", f"{HEAD},weight\nA,B,tie,0\nA,B,tie,2\n").height == 1
+    assert "1 of 2 battles have a weight of 0; they are left out" in capsys.readouterr().err
+
+
+def test_a_table_of_weightless_votes_is_one_line(tmp_path):
+    with pytest.raises(BadInput, match="2 of 2 battles have a weight of 0; give at least one a weight above 0"):
+        read(tmp_path, "v.csv", f"{HEAD},weight\nA,B,tie,0\nA,B,tie,0\n")
+
+
+def rows_with(**cells):
+    """Two votes with these cells, as JSON lines."""
+    return "".join(json.dumps({"model_a": "A", "model_b": "B", "winner": "tie", **cells}) + "\n" for _ in range(2))
+
+
+@pytest.mark.parametrize(("prompt", "asks"), [(1234, False), (None, None)])
+def test_prompts_that_are_no_texts_are_read_as_what_they_say(tmp_path, prompt, asks):
+    (tmp_path / "v.jsonl").write_text(rows_with(prompt=prompt, vote_reason=None))
+    votes = read_battles(tmp_path / "v.jsonl", prompts=True)
+    assert votes.select("asks_identity", "reason_words").row(0) == (asks, None)
+
+
+@pytest.mark.parametrize("column", ["prompt", "reason", "preference", "weight", "anony", "refusal", "turn", "tokens_a"])
+def test_lists_in_any_column_are_one_line(tmp_path, column):
+    cells = {column: ["a", "b"]} | ({"winner": "tie"} if column != "preference" else {})
+    rows = json.loads(rows_with().splitlines()[0]) | cells
+    rows = rows if column != "preference" else {name: cell for name, cell in rows.items() if name != "winner"}
+    (tmp_path / "v.jsonl").write_text(json.dumps(rows) + "\n")
+    with pytest.raises(BadInput, match="lists"):
+        read_battles(tmp_path / "v.jsonl", prompts=True)
+
+
+def test_counts_by_kind_of_which_none_is_known_are_unknown(tmp_path):
+    counts = [{"h1": 1, "h2": None}, {"h1": None, "h2": None}]
+    table = pl.DataFrame({"model_a": "A", "model_b": "B", "winner": ["tie"] * 2, "header_count_a": counts})
+    table.write_parquet(tmp_path / "v.parquet")
+    assert read_battles(tmp_path / "v.parquet")["headers_a"].to_list() == [1, None]
+
+
+SHARD = pl.DataFrame({"model_a": ["A"], "model_b": ["B"], "winner": ["tie"], "language": ["English"]})
+
+
+@pytest.mark.parametrize(
+    ("other", "languages"),
+    [
+        (SHARD.drop("language"), ["English", None]),
+        (SHARD.select(*reversed(SHARD.columns)), ["English", "English"]),
+        (SHARD.clear(), ["English"]),
+    ],
+    ids=["a column less", "another order", "no row"],
+)
+@pytest.mark.parametrize("names", [("1", "2"), ("2", "1")])
+def test_files_of_a_folder_may_differ_in_what_need_not_be_there(tmp_path, other, languages, names):
+    for name, shard in zip(names, (SHARD, other), strict=True):
+        shard.write_parquet(tmp_path / f"{name}.parquet")
+    votes = read_battles(tmp_path)
+    assert sorted(votes["language"], key=str) == languages
+
+
+def test_a_file_without_row_groups_leaves_the_folder_a_table(tmp_path):
+    SHARD.write_parquet(tmp_path / "1.parquet")
+    schema = SHARD.with_columns(images=pl.lit(b"")).to_arrow().schema
+    with parquet.ParquetWriter(tmp_path / "2.parquet", schema):
+        pass
+    assert read_battles(tmp_path).columns == SHARD.columns
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ("A,80,-5,5\n,50,0,0\n", "lacks the model in 1 of 2 rows"),
+        ("A,80,5,5\n", "ci_lower_offset must be negative"),
+        ("A,80,-5,-5\n", "ci_upper_offset must be positive"),
+    ],
+)
+def test_a_board_that_contradicts_itself_is_one_line(tmp_path, rows, problem):
+    (tmp_path / "b.csv").write_text(f"model,score,ci_lower_offset,ci_upper_offset\n{rows}")
+    with pytest.raises(BadInput, match=problem):
+        read_board(tmp_path / "b.csv", "overall")
+
+
+def released(folder, rows):
+    """Battles of a release, and its folder."""
+    (folder / "battle").mkdir()
+    table = pl.DataFrame(
+        [
+            {
+                "question_id": name,
+                "model_a": "A",
+                "model_b": "B",
+                "winner": "tie",
+                "conversation_a": [{"role": "user", "content": text}],
+                "images": images,
+            }
+            for name, text, images in rows
+        ],
+        schema_overrides={"images": pl.List(pl.Struct({"path": pl.String}))},
+    )
+    table.write_parquet(folder / "battle" / "train.parquet")
+    return with_prompts(read_battles(folder / "battle"), folder)
+
+
+def test_prompts_without_images_are_told_apart_by_their_texts(tmp_path):
+    votes = released(tmp_path, [("1", "a cat", None), ("2", "a dog", None), ("3", "a cat", [])])
+    cat, dog, again = votes["prompt"]
+    assert cat == again != dog
+
+
+def test_votes_that_share_an_id_stay_as_many(tmp_path):
+    assert released(tmp_path, [("1", "a cat", []), ("1", "a dog", [])]).height == 2

@@ -217,7 +217,7 @@ def test_soft_preferences_are_scores_between_a_loss_and_a_win(tmp_path):
     assert win_rates(pair_records(rateable(soft)))[0].average_win_rate == pytest.approx(share)
 
 
-@pytest.mark.parametrize("column", ["preference\nA,B,2.1", "preference\nA,B,", "winner,weight\nA,B,tie,-1"])
+@pytest.mark.parametrize("column", ["preference\nA,B,2.1", "preference\nA,B,many", "winner,weight\nA,B,tie,-1"])
 def test_a_preference_or_weight_that_is_none_is_one_clear_line(tmp_path, column):
     with pytest.raises(BadInput, match=r"is not a number from \d .* in 1 of 1 battles"):
         read(tmp_path, f"model_a,model_b,{column}\n")

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from schemas.rating import RatingMethod
+from schemas.rating import Fragility, RatingMethod
 from tasks.leaderboard.bradley_terry import log_strengths
-from tasks.leaderboard.fragility import fragility, styled_fragility
+from tasks.leaderboard.fragility import fragility, lead_after, styled_fragility
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.style_control import style_board
+from tasks.leaderboard.vote_plan import separations
 from tasks.leaderboard.votes import rateable, votes
 from tests.places import PUBLISHED
 from tests.tasks.leaderboard.battle_tables import beats, drawn, games
@@ -172,3 +173,34 @@ def test_people_see_counts_and_slices_and_programs_the_ids(curate, tmp_path):
     assert all(row["needed_ids"] and set(row["needed_ids"]) <= thai for row in rows)
     code, out, _ = curate(tmp_path / "v.csv", "--table", "fragility")
     assert code == 0 and "needed_ids" not in out and "first_place" in out
+
+
+def test_an_id_that_several_votes_share_names_none():
+    battles = rateable(games(*beats("a", "b", 70), *beats("b", "a", 50)))
+    (row, *_) = fragility(battles.with_columns(question_id=pl.format("q{}", pl.int_range(pl.len()) // 2)), "x", METHOD)
+    assert (row.needed, row.needed_ids) == (21, [])
+
+
+def test_votes_without_an_id_stay_when_named_ones_are_removed():
+    battles = rateable(games(*beats("a", "b", 61), *beats("b", "a", 60)))
+    battles = battles.with_columns(
+        question_id=pl.when(pl.int_range(pl.len()) < 3).then(pl.format("q{}", pl.int_range(pl.len())))
+    )
+    row = Fragility(
+        slice="x", contest="neighbours", change="removed", model="a", rival="b", of=121, unit="vote", needed_ids=["q1"]
+    )
+    assert lead_after(battles, row, METHOD) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_models_of_equal_records_are_neighbours_in_the_order_of_their_names(seed):
+    generator, rows = np.random.default_rng(seed), []
+    for rival in ("o0", "o1", "o2", "o3"):
+        for twin_wins in (True, False):
+            times = int(generator.integers(3, 20))
+            for twin in ("x1", "x2"):
+                rows += beats(*((twin, rival) if twin_wins else (rival, twin)), times)
+    contests = fragility(rateable(games(*rows)), "x", METHOD)
+    pairs = [(row.model, row.rival) for row in contests if row.contest == "neighbours"]
+    assert ("x1", "x2") in pairs
+    assert ("x1", "x2") in [(row.model, row.rival) for row in separations(rateable(games(*rows)), "x")]

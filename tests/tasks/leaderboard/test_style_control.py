@@ -235,3 +235,17 @@ def test_releases_of_before_gave_the_mean_difference_to_a_battle_without_a_count
         style_differences(table, ["entities"])
     with pytest.raises(BadInput, match="tokens_a is missing, negative or not a number in 1 of 2 battles"):
         style_differences(pl.DataFrame({"tokens_a": [1, None], "tokens_b": [1, 1]}), ["tokens"])
+
+
+def test_what_all_opponents_of_a_baseline_share_is_controlled_for():
+    """All models are as strong; opponents of the baseline, always left, write about twice as long, and length wins."""
+    generator = np.random.default_rng(4)
+    ours, theirs = generator.poisson(200, 6000), generator.poisson(400 * generator.uniform(0.7, 1.4, 6000))
+    won = generator.random(6000) < 1 / (1 + np.exp(-3 * (ours - theirs) / (ours + theirs)))
+    opponents = [f"m{n % 3}" for n in range(6000)]
+    winner = np.where(won, "model_a", "model_b")
+    counts = {"tokens_a": ours, "tokens_b": theirs}
+    battles = pl.DataFrame({"model_a": "base", "model_b": opponents, "winner": winner, **counts})
+    rows = {row.model: row for row in RatingTables(battles, RatingMethod()).rows("style_control")}
+    leads = [rows[name].rating - rows["base"].rating for name in ("m0", "m1", "m2")]
+    assert max(map(abs, leads)) < 40

@@ -9,7 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from schemas.errors import BadInput
+from schemas.rating import BothBad, RatingMethod
 from tasks.leaderboard.battle_files import asks_identity, sorted_words
+from tasks.leaderboard.rating_tables import ALL_SLICES, WITHOUT_SUSPECTS, RatingTables
 from tasks.leaderboard.suspects import named
 from tasks.leaderboard.suspects.evidence import TASTE, TILTS, history, holm
 from tasks.leaderboard.suspects.named import fast_votes, suspects
@@ -292,3 +295,16 @@ def test_a_table_that_cannot_tell_says_what_it_lacks(curate, tmp_path, honest, w
     table.drop(*without, strict=False).write_parquet(tmp_path / "v.parquet")
     code, out, err = curate(tmp_path / "v.parquet", "--table", "suspects")
     assert code == 0 and "suspects: no rows" in out and note in err
+
+
+def test_the_votes_of_the_board_without_suspects_are_those_of_nobody_among_them(honest):
+    battles = pl.concat([honest, rigged(1, 40, [20.0 * n for n in range(40)])])
+    tables = RatingTables(battles, RatingMethod(), (ALL_SLICES,))
+    assert tables.votes_of(WITHOUT_SUSPECTS).height == 4000
+
+
+def test_a_board_without_suspects_on_which_no_vote_is_left_is_one_clear_line(honest):
+    undecided = honest.with_columns(winner=pl.lit("both_bad"))
+    battles = pl.concat([undecided, rigged(1, 40, [20.0 * n for n in range(40)])])
+    with pytest.raises(BadInput, match="no battles in slice 'without_suspects'"):
+        RatingTables(battles, RatingMethod(both_bad=BothBad.EXCLUDE), (WITHOUT_SUSPECTS,)).rows("ratings")

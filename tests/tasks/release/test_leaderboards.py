@@ -17,7 +17,7 @@ from schemas.row import arrow_schema
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.rating_tables import ALL_SLICES, RatingTables
 from tasks.release.certificate.file import CERTIFICATE, PAGE
-from tasks.release.checks.boards import FRAGILE
+from tasks.release.checks.boards import FRAGILE, unlike_votes
 from tasks.release.contents import declared_columns
 from tasks.release.core_parts import BOARDS, write_leaderboards
 from tasks.release.fetched import read_manifest
@@ -205,6 +205,25 @@ def test_under_rules_about_votes_the_table_has_their_flags_and_is_what_these_vot
     policy = rated.manifest.policy | {"votes": rules.model_dump()}
     under = replace(rated, manifest=rated.manifest.model_copy(update={"policy": policy}))
     assert problems(under, frame_of(Fragility, told)) == [] != problems(rated, frame_of(Fragility, told))
+
+
+@pytest.mark.parametrize(("layout", "flags"), [(11, []), (12, ["repeats_count_once"])])
+def test_boards_under_style_control_have_the_flags_of_rules_from_layout_12_on(rated, battles, layout, flags):
+    rules = VoteRules(pair_votes_max=1)
+    measured = battles.with_columns(
+        judge=pl.format("j{}", pl.int_range(pl.len()) % 40), tokens_a=pl.int_range(pl.len()) % 7, tokens_b=3
+    )
+    measured.write_parquet(rated.folder / "battle" / "train.parquet")
+    manifest = rated.manifest.model_copy(
+        update={"layout": layout, "policy": rated.manifest.policy | {"votes": rules.model_dump()}}
+    )
+    rows = [
+        row.model_copy(update={"flags": flags}) for row in RatingTables(measured, RatingMethod(), rules=rules).styled[0]
+    ]
+    (rated.folder / "leaderboard").mkdir()
+    frame_of(Rating, rows).write_parquet(rated.folder / "leaderboard" / "style_control.parquet")
+    release = replace(rated, manifest=manifest)
+    assert list(unlike_votes(release, {"style_control": pl.col("slice") == "style_control"})) == []
 
 
 def test_equal_votes_prove_as_much_and_others_nothing(rated, rows, battles):

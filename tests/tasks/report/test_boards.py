@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
-from schemas.rating import Fragility, Rating, RatingMethod, StyleCoefficient
+from schemas.benches.certificate import Exposure
+from schemas.rating import Fragility, RankChange, Rating, RatingMethod, StyleCoefficient
 from tasks.leaderboard.rating_tables import RatingTables
 from tasks.report.boards import battle_parts, vote_parts
 from tasks.report.figures import (
@@ -282,3 +283,48 @@ def test_bars_of_both_configurations_have_one_scale_and_those_of_few_rows_are_gr
         [FEW, BLUE],
     ]
     assert [[bar.get_width() for bar in axes.patches] for axes in (left, right)] == [*series.values()]
+
+
+def test_a_bar_that_is_unknown_has_no_number():
+    axes = paired_bars.__wrapped__(["a", "b"], {"chat": [None, 3.0], "battle": [4.0, None]}, "tokens").axes
+    assert [[text.get_text() for text in panel.texts if text.get_text().isdigit()] for panel in axes] == [["3"], ["4"]]
+
+
+def test_an_overall_board_without_ranks_has_its_votes_in_the_figure(parts):
+    figure = parts(
+        ("overall", "a", 1000.0, None, 300, ["only_wins"]),
+        ("overall", "b", 900.0, None, 300, ["only_losses"]),
+        ("category:ocr", "a", 1000.0, 1, 100, []),
+        ("category:ocr", "b", 900.0, 2, 100, []),
+    )["ranks"].figure.svg
+    assert "overall (300)" in texts(figure)
+
+
+def test_battles_of_a_model_with_itself_are_no_pair(tmp_path):
+    released = pl.DataFrame(
+        [("a", "a", "model_a", 7), ("a", "b", "model_b", 3)],
+        ["model_a", "model_b", "winner", "conversations"],
+        orient="row",
+    )
+    sections = {part.key: part for part in battle_parts(store_with(tmp_path), released) if part}
+    assert sections["battle_counts"].table.rows() == [("a", "b", 3, 0, 3), ("b", "a", 3, 3, 0)]
+
+
+def test_models_whose_names_begin_alike_have_a_bar_each(tmp_path):
+    names = [f"meta-llama/Llama-3.2-90B-Vision-Instruct-{end}" for end in ("fp8", "int4")]
+    about = {"by": "model", "models": 1, "share": 0.5, "votes_a_model": 1.0}
+    rows = [Exposure(group=name, appearances=count, **about) for name, count in zip(names, (7, 5), strict=True)]
+    sections = {part.key: part for part in battle_parts(store_with(tmp_path, exposure=rows), pl.DataFrame()) if part}
+    assert {f"model: {name}" for name in names} <= set(texts(sections["exposure"].figure.svg))
+
+
+def test_rank_changes_of_slices_alone_are_a_figure_without_rows(tmp_path):
+    change = RankChange(
+        slice="category:ocr", model="a", rank=1, rank_style=1, rank_change=0, rating=1000.0, rating_style=1000.0
+    )
+    board = Rating(
+        slice="category:ocr", model="a", rating=1000, ci95_low=900, ci95_high=1100, rank=1, battles=9, flags=[]
+    )
+    store = store_with(tmp_path, rank_changes=[change], ratings=[board])
+    sections = {part.key: part for part in battle_parts(store, pl.DataFrame()) if part}
+    assert ET.fromstring(sections["rank_changes"].figure.svg).tag.endswith("svg")

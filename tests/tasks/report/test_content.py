@@ -256,3 +256,21 @@ def test_models_that_are_in_battles_alone_stand_last_in_answer_lengths(released_
     (lengths,) = [part.table for part in report_content(released_store, few).parts if part.key == "answer_lengths"]
     assert lengths["model"][0] == talked
     assert lengths["chat"].is_null().sum() == lengths.height - 1 > 0
+
+
+def test_rows_without_a_language_are_in_none(rows_of_release):
+    tallies, rows = Tallies(), rows_of_release["chat"][0]
+    tallies.add("chat", rows.with_columns(language=pl.lit(None, pl.String)))
+    numbers = sections.head_numbers(tallies, pl.DataFrame({"topic": [0]}), 0)
+    assert (numbers["conversations"], numbers["languages"]) == (rows.height, 0)
+
+
+def test_a_model_without_an_answer_in_chat_has_no_length_there(released_store, rows_of_release):
+    few, of_chat = Tallies(), rows_of_release["chat"][0]
+    few.add("chat", of_chat.filter(model=of_chat["model"][0]))
+    for rows in rows_of_release["battle"]:
+        few.add("battle", rows)
+    (lengths,) = [each for each in report_content(released_store, few).parts if each.key == "answer_lengths"]
+    assert lengths.table["chat"].null_count() > 0
+    ticks = 2  # each panel has a 0 on its axis
+    assert lengths.figure.svg.count(">0</text>") == ticks
