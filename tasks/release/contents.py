@@ -8,6 +8,7 @@ rows from `wrong_rows`.
 
 import base64
 import hashlib
+import json
 import math
 import os
 import re
@@ -32,7 +33,7 @@ from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, any_address, find_patterns
 from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import without_overlaps
-from tasks.release.build import MANIFEST
+from tasks.release.build import CROISSANT, MANIFEST
 from tasks.release.fetched import maker
 from tasks.release.gather import PUBLISHED_WINNERS
 from tasks.release.registered import RELEASED_TABLES, path_in_release, released_columns, table_of, without_later
@@ -153,18 +154,32 @@ def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
 """The first pattern of each type; the others find spelt-out forms, which programs do not write."""
 _ADDRESSES["ip"] = _ADDRESSES["ip"]._replace(confidence=any_address)  # a server's users may have private addresses
-_ROOTS = "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private"
+_ROOTS = (
+    "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private|afs|app|beegfs|ceph"
+    "|cluster|dbfs|efs|exports?|fsx|gpfs|kaggle|lustre|net|projects?|run|shared|storage|work"
+)
 _PATH = re.compile(
     rf"(?<![\w./~-])/(?:{_ROOTS})/[\w.-]"
-    r"|\b(?:file|s3|gs|az|abfss?|hdfs)://[\w.-]|\b[A-Za-z]:\\\w|\\\\\w+\\\w|(?<!\S)~/[\w.-]"
+    r"|\b(?:(?:s3[an]?|gs|az|abfss?|wasbs?|hdfs|smb|nfs)://|(?:file|dbfs):/)/{0,2}[\w.~-]"
+    r"|\b[A-Za-z]:\\{1,2}\w|\b[A-Z]:/\w|\\{2,4}[\w.-]+\\{1,2}\w|(?<![\w./~])~/[\w.-]"
 )
-"""Absolute paths of a server or disk; web addresses and `org/model` do not match."""
-_HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
+"""Absolute paths of a server or disk: below roots where people, jobs and clusters keep files, in a home folder, on a
+drive of Windows, a share or a bucket. What every machine has alike (`/dev/null`, `/bin/sh`) tells of none, and a path
+below a root that one site alone has is not told from a list such as `/yes/no`. Web addresses and `org/model` do not
+match."""
+_HINT = rf"/(?:{_ROOTS})/|:/|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
 """Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
-_VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]|[A-Z][0-9A-Za-z+/]{7}"
-"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64."""
+_VEILED = (
+    r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]"
+    r"|[A-Z][0-9A-Za-z+/]{7}|[0-9a-z+/]{4}[A-Z]"
+)
+"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64.
+
+The last two forms match each twelve signs of base64 that have a capital, wherever it stands; without any, an address in
+base64 looks like a hash, of which rows are full.
+"""
 _BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
-_TEXTS = {".md", ".csv", ".html", ".svg", ".cff"}
+_TEXTS = {".md", ".csv", ".html", ".svg", ".cff", ".json"}
 
 
 def identifiers(text: str) -> set[str]:
@@ -176,10 +191,11 @@ def identifiers(text: str) -> set[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Decoded base64 substrings that are printable ASCII."""
+    """Decoded base64 substrings that are printable text, in one line or in several."""
     for substring in _BASE64.findall(text):
         with suppress(ValueError):
-            if (decoded := base64.b64decode(substring + "=" * (-len(substring) % 4)).decode("ascii")).isprintable():
+            decoded = base64.b64decode(substring + "=" * (-len(substring) % 4)).decode()
+            if " ".join(decoded.split()).isprintable():
                 yield decoded
 
 
@@ -193,11 +209,16 @@ def _plain_identifiers(text: str) -> set[str]:
 
 
 def masked(name: str) -> str:
-    """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays."""
+    """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays.
+
+    The beginning is a quarter of the name, of at most eight characters.
+    """
     masked_name = re.sub(rf"(?:{_PATH.pattern})\S*", "…", name)
     for pattern in _ADDRESSES.values():
         masked_name = pattern.form.sub("…", masked_name)
-    return one_line(masked_name if masked_name != name else f"{name[:8]}…", 80)
+    is_masked = masked_name != name and not identifiers(masked_name)
+    beginning = name[: min(8, len(name) // 4)]
+    return one_line(masked_name if is_masked else f"{'' if identifiers(beginning) else beginning}…", 80)
 
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
@@ -210,22 +231,47 @@ def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of card, manifest, leaderboards and report with identifiers.
 
-    The policy in the manifest is not searched, nor its contact address in the other files.
+    The policy in the manifest is not searched, nor its contact address in the other files: an operator wrote them to be
+    read, and a released policy names no banned users (`released_policy`). Nor is croissant.json, which holds that
+    policy's words and nothing that the manifest does not: `wrong_stated` compares it with the manifest.
     """
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
-    if kinds := identifiers(manifest.model_dump_json(exclude={"policy"})):
+    stated = pl.Series([*_strings(manifest.model_dump(mode="json", exclude={"policy"}))], dtype=pl.String)
+    if kinds := set().union(*identifiers_in(stated).values()):
         yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(kinds))}"
-    # a name is a file of plain text that the manifest lists; one line of it is one text
-    for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS):
+    # a name is a file of plain text or JSON that the manifest lists; one line or value of it is one text
+    for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS and name != CROISSANT):
         try:
             text = (folder / name).read_text(encoding="utf-8")
+            texts = _json_texts(text) if name.endswith(".json") else text.splitlines()
         except UnicodeDecodeError as error:
             yield f"{name}: not UTF-8 text, at byte {error.start}"
             continue
-        if contact:
-            text = text.replace(contact, "")
-        if kinds := set().union(*identifiers_in(pl.Series(text.splitlines(), dtype=pl.String)).values()):
+        except (ValueError, RecursionError):
+            yield f"{name}: not JSON"
+            continue
+        if contact:  # a card and pages write it escaped, JSON as the policy does
+            texts = [line.replace(contact, "").replace(str(manifest.policy["contact"]), "") for line in texts]
+        if kinds := set().union(*identifiers_in(pl.Series(texts, dtype=pl.String)).values()):
             yield f"{name}: holds an identifier: {', '.join(sorted(kinds))}"
+
+
+def _json_texts(text: str) -> list[str]:
+    """All keys and texts of JSON, also of a key that is there twice. Raises ValueError, RecursionError."""
+    return [*_strings(json.loads(text, object_pairs_hook=list))]
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All texts in lists and mappings, their keys too, in no order."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.items()
 
 
 _PEOPLE = {"user_id", "judge"}
