@@ -12,11 +12,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, problem_in_words
-from schemas.policy import Action, Over, Policy
+from schemas.policy import Action, Over, Policy, Rule, Scope
 from schemas.release import CONFIGS, ROW_KEYS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.images.coefficients import are_reached
@@ -289,17 +289,60 @@ CONTENT_ID_DIGITS = 32
 _Row = Mapping[str, Any]
 
 
-def forbidden_data(policy: Policy) -> frozenset[str]:
-    """Types of personal data in messages that a policy drops or redacts."""
+_OVER = {
+    "user": {Over.MESSAGES, Over.USER_MESSAGES},
+    "assistant": {Over.MESSAGES, Over.ASSISTANT_MESSAGES},
+}
+"""Role -> parts that its messages are."""
+
+
+class Forbidden(NamedTuple):
+    """Types of personal data that some texts of the rows of a configuration may not hold."""
+
+    messages: Mapping[str, frozenset[str]]
+    """Role -> types in its messages."""
+    words: frozenset[str]
+    """In what voters wrote."""
+    names: frozenset[str]
+    """In names of models and datasets."""
+
+
+def forbidden_data(policy: Policy, roles: Collection[str] = tuple(_OVER), in_battles: bool = False) -> frozenset[str]:
+    """Types of personal data that a policy drops or redacts in messages by any of these roles.
+
+    `in_battles`: also those for which it drops a battle alone. Rules about the models of a conversation are left out: a
+    row does not have the name that a renamed model had in the log.
+    """
+    parts = set().union(*(_OVER[role] for role in roles))
+    return _types(
+        rule
+        for rule in policy.rules
+        if rule.over in parts
+        and rule.action in (Action.DROP, Action.REDACT)
+        and (in_battles or rule.scope is Scope.CONVERSATION)
+        and rule.models is None
+    )
+
+
+def forbidden_in(policy: Policy, config: str) -> Forbidden:
+    """What the policy forbids in the rows of a configuration.
+
+    What voters wrote is withheld by every rule over users' messages that does more than tag, whatever it drops.
+    """
+    words = (rule for rule in policy.rules if rule.over in _OVER["user"] and rule.action is not Action.TAG)
+    by_role = {role: forbidden_data(policy, [role], config == "battle") for role in _OVER}
+    return Forbidden(by_role, _types(words), forbidden_data(policy))
+
+
+def _types(rules: Iterable[Rule]) -> frozenset[str]:
+    """Types of personal data on which any of these rules fires."""
     types: set[str] = set()
-    for rule in policy.rules:
-        stops = rule.action in (Action.DROP, Action.REDACT)
-        if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
-            types |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
+    for rule in (rule for rule in rules if rule.signal == "text_pii.types"):
+        types |= set(rule.contains_any or {pattern.type for pattern in PATTERNS} - {*(rule.other_than or ())})
     return frozenset(types)
 
 
-def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[list[str]]:
+def wrong_groups(config: str, forbidden: Forbidden, shard: Path) -> list[list[str]]:
     """Problems of the rows of each row group of a shard, up to one that cannot be read, which the caller finds, too."""
     problems_of_groups: list[list[str]] = []
     with suppress(*READ_ERRORS):
@@ -307,8 +350,8 @@ def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[li
     return problems_of_groups
 
 
-def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
-    """Problems of some rows; `forbidden` are the types of personal data that no message may contain."""
+def wrong_rows(config: str, group: pl.DataFrame, forbidden: Forbidden) -> Iterator[str]:
+    """Problems of some rows; `forbidden` are the types of personal data that their texts may not contain."""
     yield from _texts(group, forbidden)
     for row in group.iter_rows(named=True):
         try:
@@ -340,18 +383,30 @@ def _values(config: str, row: _Row) -> Iterator[str]:
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
 
 
-def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
+def _texts(group: pl.DataFrame, forbidden: Forbidden) -> Iterator[str]:
     """Users that are no keyed hashes, identifiers outside of messages, and personal data of forbidden types in them."""
     for people in group.select(_PEOPLE & {*group.columns}):
         if not people.drop_nulls().str.contains(_USER).all():
             yield f"{people.name} holds something that is not a keyed hash"
-    for column, names in wrong_names(group, forbidden).items():
+    for column, names in wrong_names(group, forbidden.names).items():
         for kinds in names.values():
             yield f"{column} holds an identifier: {', '.join(sorted(kinds))}"
-    for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
-        texts = group[name] if name in _WORDS else group[name].explode().struct.field("content")
-        for kinds in personal_data_in(texts, forbidden).values():
+    for name, texts, types in _written(group, forbidden):
+        for kinds in personal_data_in(texts, types).values():
             yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
+
+
+def _written(group: pl.DataFrame, forbidden: Forbidden) -> Iterator[tuple[str, pl.Series, frozenset[str]]]:
+    """Column, what people and models wrote in it, and the types of personal data that may not be there."""
+    for name in (column for column in _TURNS if column in group.columns):
+        # a row is one message
+        messages = group[name].explode().drop_nulls().struct.unnest()
+        # messages with the same types forbidden are searched together, so that each distinct text is searched once
+        for types in sorted(set(forbidden.messages.values()), key=sorted):
+            roles = [role for role, of_role in forbidden.messages.items() if of_role == types]
+            yield name, messages.filter(pl.col("role").is_in(roles))["content"], types
+    for name in (column for column in _WORDS if column in group.columns):
+        yield name, group[name], forbidden.words
 
 
 def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict[str, set[str]]]:
@@ -379,7 +434,7 @@ def personal_data(text: str) -> set[str]:
 
 def personal_data_in(texts: pl.Series, forbidden: frozenset[str]) -> dict[str, set[str]]:
     """Text -> types of personal data in it that are forbidden, for the texts that have any."""
-    distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list()
+    distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list() if forbidden else []
     # a set is the forbidden types in one text, in the order of the texts
     types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(distinct_texts))
     return {text: kinds for text, kinds in zip(distinct_texts, types, strict=True) if kinds}
