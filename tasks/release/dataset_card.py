@@ -30,6 +30,8 @@ _SPOKEN = {"chat": "conversation", "battle": "conversation_a"}
 FEW_ROWS = 5
 _PATH = pl.element().struct.field("path")
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+_ORDER_SINCE = 12
+"""Releases of an earlier layout have the order of exact times from block to block."""
 _UNITS = {"hour": "1h", "day": "1d", "month": "1mo"}
 
 
@@ -49,14 +51,22 @@ def _coarse(linkage: Linkage) -> pl.Expr:
 
 
 def _wrong_linkage(release: OpenRelease) -> Iterator[str]:
-    """Problems of rows with finer times, or with people, than the policy in the manifest says."""
+    """Problems of rows with finer times, an order by them, or with people, than the policy in the manifest says."""
     linkage = Policy.model_validate(release.manifest.policy).linkage
     for config, person in PERSON_COLUMNS.items() if linkage != Linkage() else ():
-        rows = _columns(release.folder, config, ["tstamp", person])
+        rows = _columns(release.folder, config, ["tstamp", person, ROW_KEYS[config]])
         if linkage.times != "exact" and not rows.equals(rows.with_columns(_coarse(linkage))):
             yield f"{config}: a time is finer than to the {linkage.times}, as the policy says (linkage.times)"
+        elif linkage.times != "exact" and release.manifest.layout >= _ORDER_SINCE and not _is_ordered(rows, config):
+            yield f"{config}: its rows are in another order than by {linkage.times} and id, which may tell finer times"
         if not linkage.users and rows[person].null_count() < rows.height:
             yield f"{config}: {person} is there, and the policy says that it is not (linkage.users)"
+
+
+def _is_ordered(rows: pl.DataFrame, config: str) -> bool:
+    """Whether rows stand in the order of their times, of equal times by id."""
+    keys = rows.select("tstamp", ROW_KEYS[config])
+    return keys.equals(keys.sort("tstamp", ROW_KEYS[config]))
 
 
 def _columns(folder: Path, config: str, names: list[str], *expressions: pl.Expr) -> pl.DataFrame:
