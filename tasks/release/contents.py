@@ -93,6 +93,8 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: columns or their types differ from the declared ones"
         elif table in CONFIGS and not _has_features(schema):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
+        elif table not in CONFIGS and METADATA_KEY in (schema.metadata or {}):
+            yield f"{name}: its metadata is for `datasets`, which reads configurations alone"
 
 
 def _differing(manifest: Manifest, written_columns: dict[str, list[ReleasedColumn]]) -> list[str]:
@@ -144,9 +146,10 @@ def beside_rows(path: Path) -> Iterator[str]:
 
 
 def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
-    """Minimum and maximum texts in the column statistics, except of messages."""
+    """Minimum and maximum texts in the column statistics, except of what people and models wrote."""
     for column in columns:
-        statistics = None if column.path_in_schema.endswith("content") else column.statistics
+        is_written = column.path_in_schema.rpartition(".")[2] in _WRITTEN
+        statistics = None if is_written else column.statistics
         if statistics is not None and statistics.has_min_max:
             yield from (value for value in (statistics.min, statistics.max) if isinstance(value, str))
 
@@ -280,6 +283,8 @@ _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _WORDS = ("vote_reason",)
 """Columns with what users wrote, beside the messages."""
+_WRITTEN = {"content", "thinking", *_WORDS}
+"""Columns of any file with what people and models wrote in conversations: it may hold paths."""
 _NAMES = ("model", "model_a", "model_b", "models", "preset_dataset", "typed_by")
 """Columns with names that operators, and not machines, gave."""
 _USER = r"^[0-9a-f]{24}$"

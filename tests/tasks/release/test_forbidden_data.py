@@ -2,13 +2,17 @@
 
 from itertools import product
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.products import problems_of
 from schemas.policy import Policy, Rule
-from tasks.release.contents import forbidden_data, forbidden_in
+from tasks.release.contents import beside_rows, forbidden_data, forbidden_in
+from tasks.release.core_parts import MAP
+from tasks.release.shards import METADATA_KEY
 from tests.small_store import POLICY, manifest_of
-from tests.tampered_release import BATTLE, CHAT, change_row, write_manifest
+from tests.tampered_release import BATTLE, CHAT, change_row, reseal, write_manifest
 
 EMAIL = "Write to lena@example.com"
 ROLES_OF = {
@@ -87,3 +91,23 @@ def test_the_shipped_policy_forbids_the_same_in_all_texts():
     (listed,) = (set(rule.contains_any) for rule in POLICY.rules if rule.reason == "pii_text")
     forbidden = forbidden_in(POLICY, "battle")
     assert {*forbidden.messages.values(), forbidden.words, forbidden.names} == {frozenset(listed)}
+
+
+@pytest.mark.parametrize("column", ["content", "vote_reason", "thinking", "model"])
+def test_a_path_that_people_wrote_is_no_problem_in_statistics_either(tmp_path, column):
+    pq.write_table(pa.table({column: ["see /tmp/a"]}), tmp_path / "rows.parquet", store_schema=False)
+    assert pq.read_metadata(tmp_path / "rows.parquet").row_group(0).column(0).statistics.min == "see /tmp/a"
+    problems = [*beside_rows(tmp_path / "rows.parquet")]
+    assert problems == (["its metadata holds an identifier: path"] if column == "model" else [])
+
+
+def test_metadata_for_datasets_in_a_file_that_is_no_configuration_is_found(own_release):
+    for name in (MAP, "leaderboard/overall.parquet"):
+        table = pq.read_table(own_release / name)
+        told = {**(table.schema.metadata or {}), METADATA_KEY: b"lena@example.com"}
+        pq.write_table(table.replace_schema_metadata(told), own_release / name)
+    reseal(own_release)
+    assert problems_of(own_release) == [
+        f"{name}: its metadata is for `datasets`, which reads configurations alone"
+        for name in ("leaderboard/overall.parquet", MAP)
+    ]
