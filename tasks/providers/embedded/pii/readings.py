@@ -285,9 +285,12 @@ def _every_mark(text: str) -> Iterator[tuple[int, int, str]]:
         names = ("open", "close") if mark["open"] else ("command", "end")
         enclosing += [(*mark.span(name), "") for name in names]
     yield from enclosing
+    reached = 0  # enclosing parts before it end before the mark; both stand in order
     for mark in _MARKS.finditer(text):
         start, end = mark.span()
-        if not any(first < end and start < last for first, last, _ in enclosing):
+        while reached < len(enclosing) and enclosing[reached][1] <= start:
+            reached += 1
+        if reached == len(enclosing) or end <= enclosing[reached][0]:
             yield start, end, _INSTEAD.get(mark.lastgroup or "", "")
 
 
