@@ -182,7 +182,14 @@ KNOWN_LIMITS = (
     "larger edits remain.",
     "Languages and categories are machine-made; null means unknown.",
 )
-_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+_SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+    (10**8, "10M<n<100M"),
+)
 """The Hub's size categories: (row limit, name)."""
 UNKNOWN_CELL = "–"
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")
@@ -321,7 +328,7 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
 
 def size_category(rows: int) -> str:
     """The Hub's size category for a number of rows."""
-    return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
+    return next((name for limit, name in _SIZES if rows < limit), "100M<n<1B")
 
 
 def front_matter(about: Mapping[str, Any]) -> str:
