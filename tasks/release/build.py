@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -52,12 +53,15 @@ FILE_LIST = f"{SITE}/files.json"
 _SITE_FILE = re.compile(rf"{SITE}/(?:(?:data|images|items|static|thumbs)/)?[\w-][\w.-]*")
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
 """Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""
+_DEVICE = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d", re.IGNORECASE)
+"""Names of devices, which no folder of Windows may have."""
 _VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
 def checked_version(version: str) -> str:
     """The version, if it is valid as a folder name on every system. Raises BadInput otherwise."""
-    if not version or len(version) > 40 or not set(version) <= _VERSION_LETTERS or version.startswith((".", "-")):
+    is_spelt = set(version) <= _VERSION_LETTERS and not version.startswith((".", "-")) and not version.endswith(".")
+    if not is_spelt or not 0 < len(version) <= 40 or _DEVICE.fullmatch(version.partition(".")[0]):
         raise BadInput(f"release version {version!r}: use letters, digits, dots, dashes and underscores, such as 1.2.0")
     return version
 
@@ -244,8 +248,12 @@ class EarlierRelease:
         self._place.mkdir(mode=0o700)
         for parent in {file.parent for file in files.values()}:
             parent.mkdir(parents=True, exist_ok=True)
-        fetched = map_ordered(lambda path: fs.get_file(f"{self.folder}/{path}", str(files[path])), files, _AT_ONCE)
-        deque(fetched, maxlen=0)
+
+        def fetch(path: str) -> None:
+            with suppress(FileNotFoundError):  # then it is written anew
+                fs.get_file(f"{self.folder}/{path}", str(files[path]))
+
+        deque(map_ordered(fetch, files, _AT_ONCE), maxlen=0)
         return files
 
     def close(self) -> None:
@@ -256,18 +264,25 @@ class EarlierRelease:
         """Put the shard with these rows into `folder`, numbered from `first`; none when absent or damaged."""
         paths = self._written_from.get(key, [])
         new_files = [folder / f"{number:05d}.parquet" for number in range(first, first + len(paths))]
+        if all(self._files[path].is_file() for path in paths):
+            for path, file in zip(paths, new_files, strict=True):
+                _link(self._files[path], file)
+            if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, new_files, strict=True)):
+                return new_files
         for path, file in zip(paths, new_files, strict=True):
-            _link(self._files[path], file)
-        if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, new_files, strict=True)):
-            return new_files
-        for path, file in zip(paths, new_files, strict=True):
-            file.unlink()  # the new release gets a file of its own
+            file.unlink(missing_ok=True)  # the new release gets a file of its own
             self._path_of.pop(self.manifest.files[path], None)
         return []
 
     def shards(self, paths: Iterable[str]) -> dict[str, Path]:
-        """Path in the release -> local file to read, of the shards among these."""
-        return {path: self._files[path] for path in paths if path in self.manifest.shards}
+        """Path in the release -> local file to read, of the shards among these that are there and whole."""
+        # a path is a shard that the earlier release had; one that was lost or damaged since counts as none
+        files = {path: self._files[path] for path in paths if path in self.manifest.shards}
+        return {
+            path: file
+            for path, file in files.items()
+            if file.is_file() and _described(file) == self.manifest.files[path]
+        }
 
     def share(self, folder: Path, files: Mapping[str, ReleasedFile]) -> None:
         """Make local files of a folder hard links to those with the same bytes, where there are any."""
@@ -282,8 +297,11 @@ class EarlierRelease:
                 _link(earlier_file, folder / name)
 
     def copied(self, described: ReleasedFile, target: str) -> bool:
-        """Whether the object with these bytes could be copied to `target` within the object store."""
-        if (path := self._path_of.get(described)) is None:
+        """Whether the shard with these bytes could be copied to `target` within the object store.
+
+        `take` has compared the bytes of shards; other files, which are small, would have to be fetched for that.
+        """
+        if (path := self._path_of.get(described)) not in self.manifest.shards:
             return False
         try:
             self._store.fs.cp_file(f"{self.folder}/{path}", target)
@@ -326,7 +344,7 @@ def place_release(
     `stated`: files that name the version, and are written again where it gets another one. Files that `earlier` has,
     too, are taken over from there.
 
-    If the version exists with the same content, nothing is moved. If it exists with other content, or its data was
+    If the version exists with the same rows and policy, nothing is moved. If it exists with others, or its data was
     removed, a version chosen by the user raises ReleaseConflict; a default version gets the next free attempt
     (`-attempt2`, …).
     """
@@ -350,7 +368,10 @@ def place_release(
 
 
 def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two manifests have the same rows and policy; versions may differ."""
+    """Whether two manifests have the same rows and policy; versions may differ, and so may card, CSV files and report.
+
+    Those follow from the rows and from settings that move no row; whoever wants them anew gives another version.
+    """
 
     def rows(manifest: Mapping[str, Any]) -> dict[str, str]:
         return {path: file["sha256"] for path, file in manifest["files"].items() if path.endswith(".parquet")}

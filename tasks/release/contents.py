@@ -8,14 +8,15 @@ rows from `wrong_rows`.
 
 import base64
 import hashlib
+import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, problem_in_words
-from schemas.policy import Action, Over, Policy
+from schemas.policy import Action, Over, Policy, Rule, Scope
 from schemas.release import CONFIGS, ROW_KEYS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.images.coefficients import are_reached
@@ -32,7 +33,7 @@ from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii.patterns import PATTERNS, any_address, find_patterns
 from tasks.providers.embedded.pii.readings import normalised
 from tasks.providers.embedded.pii.text_pii import without_overlaps
-from tasks.release.build import MANIFEST
+from tasks.release.build import CROISSANT, MANIFEST
 from tasks.release.fetched import maker
 from tasks.release.gather import PUBLISHED_WINNERS
 from tasks.release.registered import RELEASED_TABLES, path_in_release, released_columns, table_of, without_later
@@ -92,6 +93,8 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: columns or their types differ from the declared ones"
         elif table in CONFIGS and not _has_features(schema):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
+        elif table not in CONFIGS and METADATA_KEY in (schema.metadata or {}):
+            yield f"{name}: its metadata is for `datasets`, which reads configurations alone"
 
 
 def _differing(manifest: Manifest, written_columns: dict[str, list[ReleasedColumn]]) -> list[str]:
@@ -143,9 +146,10 @@ def beside_rows(path: Path) -> Iterator[str]:
 
 
 def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
-    """Minimum and maximum texts in the column statistics, except of messages."""
+    """Minimum and maximum texts in the column statistics, except of what people and models wrote."""
     for column in columns:
-        statistics = None if column.path_in_schema.endswith("content") else column.statistics
+        is_written = column.path_in_schema.rpartition(".")[2] in _WRITTEN
+        statistics = None if is_written else column.statistics
         if statistics is not None and statistics.has_min_max:
             yield from (value for value in (statistics.min, statistics.max) if isinstance(value, str))
 
@@ -153,18 +157,32 @@ def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
 """The first pattern of each type; the others find spelt-out forms, which programs do not write."""
 _ADDRESSES["ip"] = _ADDRESSES["ip"]._replace(confidence=any_address)  # a server's users may have private addresses
-_ROOTS = "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private"
+_ROOTS = (
+    "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private|afs|app|beegfs|ceph"
+    "|cluster|dbfs|efs|exports?|fsx|gpfs|kaggle|lustre|net|projects?|run|shared|storage|work"
+)
 _PATH = re.compile(
     rf"(?<![\w./~-])/(?:{_ROOTS})/[\w.-]"
-    r"|\b(?:file|s3|gs|az|abfss?|hdfs)://[\w.-]|\b[A-Za-z]:\\\w|\\\\\w+\\\w|(?<!\S)~/[\w.-]"
+    r"|\b(?:(?:s3[an]?|gs|az|abfss?|wasbs?|hdfs|smb|nfs)://|(?:file|dbfs):/)/{0,2}[\w.~-]"
+    r"|\b[A-Za-z]:\\{1,2}\w|\b[A-Z]:/\w|\\{2,4}[\w.-]+\\{1,2}\w|(?<![\w./~])~/[\w.-]"
 )
-"""Absolute paths of a server or disk; web addresses and `org/model` do not match."""
-_HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
+"""Absolute paths of a server or disk: below roots where people, jobs and clusters keep files, in a home folder, on a
+drive of Windows, a share or a bucket. What every machine has alike (`/dev/null`, `/bin/sh`) tells of none, and a path
+below a root that one site alone has is not told from a list such as `/yes/no`. Web addresses and `org/model` do not
+match."""
+_HINT = rf"/(?:{_ROOTS})/|:/|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
 """Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
-_VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]|[A-Z][0-9A-Za-z+/]{7}"
-"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64."""
+_VEILED = (
+    r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]"
+    r"|[A-Z][0-9A-Za-z+/]{7}|[0-9a-z+/]{4}[A-Z]"
+)
+"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64.
+
+The last two forms match each twelve signs of base64 that have a capital, wherever it stands; without any, an address in
+base64 looks like a hash, of which rows are full.
+"""
 _BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
-_TEXTS = {".md", ".csv", ".html", ".svg", ".cff"}
+_TEXTS = {".md", ".csv", ".html", ".svg", ".cff", ".json"}
 
 
 def identifiers(text: str) -> set[str]:
@@ -176,10 +194,11 @@ def identifiers(text: str) -> set[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Decoded base64 substrings that are printable ASCII."""
+    """Decoded base64 substrings that are printable text, in one line or in several."""
     for substring in _BASE64.findall(text):
         with suppress(ValueError):
-            if (decoded := base64.b64decode(substring + "=" * (-len(substring) % 4)).decode("ascii")).isprintable():
+            decoded = base64.b64decode(substring + "=" * (-len(substring) % 4)).decode()
+            if " ".join(decoded.split()).isprintable():
                 yield decoded
 
 
@@ -193,11 +212,16 @@ def _plain_identifiers(text: str) -> set[str]:
 
 
 def masked(name: str) -> str:
-    """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays."""
+    """A name without its identifiers: each becomes `…`; of one that holds them in another form, the beginning stays.
+
+    The beginning is a quarter of the name, of at most eight characters.
+    """
     masked_name = re.sub(rf"(?:{_PATH.pattern})\S*", "…", name)
     for pattern in _ADDRESSES.values():
         masked_name = pattern.form.sub("…", masked_name)
-    return one_line(masked_name if masked_name != name else f"{name[:8]}…", 80)
+    is_masked = masked_name != name and not identifiers(masked_name)
+    beginning = name[: min(8, len(name) // 4)]
+    return one_line(masked_name if is_masked else f"{'' if identifiers(beginning) else beginning}…", 80)
 
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
@@ -210,22 +234,47 @@ def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of card, manifest, leaderboards and report with identifiers.
 
-    The policy in the manifest is not searched, nor its contact address in the other files.
+    The policy in the manifest is not searched, nor its contact address in the other files: an operator wrote them to be
+    read, and a released policy names no banned users (`released_policy`). Nor is croissant.json, which holds that
+    policy's words and nothing that the manifest does not: `wrong_stated` compares it with the manifest.
     """
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
-    if kinds := identifiers(manifest.model_dump_json(exclude={"policy"})):
+    stated = pl.Series([*_strings(manifest.model_dump(mode="json", exclude={"policy"}))], dtype=pl.String)
+    if kinds := set().union(*identifiers_in(stated).values()):
         yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(kinds))}"
-    # a name is a file of plain text that the manifest lists; one line of it is one text
-    for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS):
+    # a name is a file of plain text or JSON that the manifest lists; one line or value of it is one text
+    for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS and name != CROISSANT):
         try:
             text = (folder / name).read_text(encoding="utf-8")
+            texts = _json_texts(text) if name.endswith(".json") else text.splitlines()
         except UnicodeDecodeError as error:
             yield f"{name}: not UTF-8 text, at byte {error.start}"
             continue
-        if contact:
-            text = text.replace(contact, "")
-        if kinds := set().union(*identifiers_in(pl.Series(text.splitlines(), dtype=pl.String)).values()):
+        except (ValueError, RecursionError):
+            yield f"{name}: not JSON"
+            continue
+        if contact:  # a card and pages write it escaped, JSON as the policy does
+            texts = [line.replace(contact, "").replace(str(manifest.policy["contact"]), "") for line in texts]
+        if kinds := set().union(*identifiers_in(pl.Series(texts, dtype=pl.String)).values()):
             yield f"{name}: holds an identifier: {', '.join(sorted(kinds))}"
+
+
+def _json_texts(text: str) -> list[str]:
+    """All keys and texts of JSON, also of a key that is there twice. Raises ValueError, RecursionError."""
+    return [*_strings(json.loads(text, object_pairs_hook=list))]
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All texts in lists and mappings, their keys too, in no order."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.items()
 
 
 _PEOPLE = {"user_id", "judge"}
@@ -234,6 +283,8 @@ _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _WORDS = ("vote_reason",)
 """Columns with what users wrote, beside the messages."""
+_WRITTEN = {"content", "thinking", *_WORDS}
+"""Columns of any file with what people and models wrote in conversations: it may hold paths."""
 _NAMES = ("model", "model_a", "model_b", "models", "preset_dataset", "typed_by")
 """Columns with names that operators, and not machines, gave."""
 _USER = r"^[0-9a-f]{24}$"
@@ -243,17 +294,60 @@ CONTENT_ID_DIGITS = 32
 _Row = Mapping[str, Any]
 
 
-def forbidden_data(policy: Policy) -> frozenset[str]:
-    """Types of personal data in messages that a policy drops or redacts."""
+_OVER = {
+    "user": {Over.MESSAGES, Over.USER_MESSAGES},
+    "assistant": {Over.MESSAGES, Over.ASSISTANT_MESSAGES},
+}
+"""Role -> parts that its messages are."""
+
+
+class Forbidden(NamedTuple):
+    """Types of personal data that some texts of the rows of a configuration may not hold."""
+
+    messages: Mapping[str, frozenset[str]]
+    """Role -> types in its messages."""
+    words: frozenset[str]
+    """In what voters wrote."""
+    names: frozenset[str]
+    """In names of models and datasets."""
+
+
+def forbidden_data(policy: Policy, roles: Collection[str] = tuple(_OVER), in_battles: bool = False) -> frozenset[str]:
+    """Types of personal data that a policy drops or redacts in messages by any of these roles.
+
+    `in_battles`: also those for which it drops a battle alone. Rules about the models of a conversation are left out: a
+    row does not have the name that a renamed model had in the log.
+    """
+    parts = set().union(*(_OVER[role] for role in roles))
+    return _types(
+        rule
+        for rule in policy.rules
+        if rule.over in parts
+        and rule.action in (Action.DROP, Action.REDACT)
+        and (in_battles or rule.scope is Scope.CONVERSATION)
+        and rule.models is None
+    )
+
+
+def forbidden_in(policy: Policy, config: str) -> Forbidden:
+    """What the policy forbids in the rows of a configuration.
+
+    What voters wrote is withheld by every rule over users' messages that does more than tag, whatever it drops.
+    """
+    words = (rule for rule in policy.rules if rule.over in _OVER["user"] and rule.action is not Action.TAG)
+    by_role = {role: forbidden_data(policy, [role], config == "battle") for role in _OVER}
+    return Forbidden(by_role, _types(words), forbidden_data(policy))
+
+
+def _types(rules: Iterable[Rule]) -> frozenset[str]:
+    """Types of personal data on which any of these rules fires."""
     types: set[str] = set()
-    for rule in policy.rules:
-        stops = rule.action in (Action.DROP, Action.REDACT)
-        if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
-            types |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
+    for rule in (rule for rule in rules if rule.signal == "text_pii.types"):
+        types |= set(rule.contains_any or {pattern.type for pattern in PATTERNS} - {*(rule.other_than or ())})
     return frozenset(types)
 
 
-def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[list[str]]:
+def wrong_groups(config: str, forbidden: Forbidden, shard: Path) -> list[list[str]]:
     """Problems of the rows of each row group of a shard, up to one that cannot be read, which the caller finds, too."""
     problems_of_groups: list[list[str]] = []
     with suppress(*READ_ERRORS):
@@ -261,8 +355,8 @@ def wrong_groups(config: str, forbidden: frozenset[str], shard: Path) -> list[li
     return problems_of_groups
 
 
-def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
-    """Problems of some rows; `forbidden` are the types of personal data that no message may contain."""
+def wrong_rows(config: str, group: pl.DataFrame, forbidden: Forbidden) -> Iterator[str]:
+    """Problems of some rows; `forbidden` are the types of personal data that their texts may not contain."""
     yield from _texts(group, forbidden)
     for row in group.iter_rows(named=True):
         try:
@@ -294,18 +388,30 @@ def _values(config: str, row: _Row) -> Iterator[str]:
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
 
 
-def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
+def _texts(group: pl.DataFrame, forbidden: Forbidden) -> Iterator[str]:
     """Users that are no keyed hashes, identifiers outside of messages, and personal data of forbidden types in them."""
     for people in group.select(_PEOPLE & {*group.columns}):
         if not people.drop_nulls().str.contains(_USER).all():
             yield f"{people.name} holds something that is not a keyed hash"
-    for column, names in wrong_names(group, forbidden).items():
+    for column, names in wrong_names(group, forbidden.names).items():
         for kinds in names.values():
             yield f"{column} holds an identifier: {', '.join(sorted(kinds))}"
-    for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
-        texts = group[name] if name in _WORDS else group[name].explode().struct.field("content")
-        for kinds in personal_data_in(texts, forbidden).values():
+    for name, texts, types in _written(group, forbidden):
+        for kinds in personal_data_in(texts, types).values():
             yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
+
+
+def _written(group: pl.DataFrame, forbidden: Forbidden) -> Iterator[tuple[str, pl.Series, frozenset[str]]]:
+    """Column, what people and models wrote in it, and the types of personal data that may not be there."""
+    for name in (column for column in _TURNS if column in group.columns):
+        # a row is one message
+        messages = group[name].explode().drop_nulls().struct.unnest()
+        # messages with the same types forbidden are searched together, so that each distinct text is searched once
+        for types in sorted(set(forbidden.messages.values()), key=sorted):
+            roles = [role for role, of_role in forbidden.messages.items() if of_role == types]
+            yield name, messages.filter(pl.col("role").is_in(roles))["content"], types
+    for name in (column for column in _WORDS if column in group.columns):
+        yield name, group[name], forbidden.words
 
 
 def wrong_names(rows: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, dict[str, set[str]]]:
@@ -333,7 +439,7 @@ def personal_data(text: str) -> set[str]:
 
 def personal_data_in(texts: pl.Series, forbidden: frozenset[str]) -> dict[str, set[str]]:
     """Text -> types of personal data in it that are forbidden, for the texts that have any."""
-    distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list()
+    distinct_texts = texts.drop_nulls().unique(maintain_order=True).to_list() if forbidden else []
     # a set is the forbidden types in one text, in the order of the texts
     types = ({span.type for span in without_overlaps(spans)} & forbidden for spans in find_patterns(distinct_texts))
     return {text: kinds for text, kinds in zip(distinct_texts, types, strict=True) if kinds}

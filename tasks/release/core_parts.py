@@ -272,7 +272,7 @@ def _wrong_thinking(release: OpenRelease) -> Iterator[str]:
     released_rows = pl.concat(_released(release.folder, config) for config in ("chat", "battle"))
     if count := rows.join(released_rows, on=["config", "id"], how="anti").height:
         yield f"{THINKING}: {count:,} rows are of no released row"
-    yield from wrong_texts(THINKING, rows["thinking"], forbidden_data(policy))
+    yield from wrong_texts(THINKING, rows["thinking"], forbidden_data(policy, ["assistant"]))
 
 
 def _thinking_section(folder: Path, _: int) -> str:

@@ -30,6 +30,8 @@ _SPOKEN = {"chat": "conversation", "battle": "conversation_a"}
 FEW_ROWS = 5
 _PATH = pl.element().struct.field("path")
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+_ORDER_SINCE = 12
+"""Releases of an earlier layout have the order of exact times from block to block."""
 _UNITS = {"hour": "1h", "day": "1d", "month": "1mo"}
 
 
@@ -49,14 +51,22 @@ def _coarse(linkage: Linkage) -> pl.Expr:
 
 
 def _wrong_linkage(release: OpenRelease) -> Iterator[str]:
-    """Problems of rows with finer times, or with people, than the policy in the manifest says."""
+    """Problems of rows with finer times, an order by them, or with people, than the policy in the manifest says."""
     linkage = Policy.model_validate(release.manifest.policy).linkage
     for config, person in PERSON_COLUMNS.items() if linkage != Linkage() else ():
-        rows = _columns(release.folder, config, ["tstamp", person])
+        rows = _columns(release.folder, config, ["tstamp", person, ROW_KEYS[config]])
         if linkage.times != "exact" and not rows.equals(rows.with_columns(_coarse(linkage))):
             yield f"{config}: a time is finer than to the {linkage.times}, as the policy says (linkage.times)"
+        elif linkage.times != "exact" and release.manifest.layout >= _ORDER_SINCE and not _is_ordered(rows, config):
+            yield f"{config}: its rows are in another order than by {linkage.times} and id, which may tell finer times"
         if not linkage.users and rows[person].null_count() < rows.height:
             yield f"{config}: {person} is there, and the policy says that it is not (linkage.users)"
+
+
+def _is_ordered(rows: pl.DataFrame, config: str) -> bool:
+    """Whether rows stand in the order of their times, of equal times by id."""
+    keys = rows.select("tstamp", ROW_KEYS[config])
+    return keys.equals(keys.sort("tstamp", ROW_KEYS[config]))
 
 
 def _columns(folder: Path, config: str, names: list[str], *expressions: pl.Expr) -> pl.DataFrame:
@@ -172,7 +182,14 @@ KNOWN_LIMITS = (
     "larger edits remain.",
     "Languages and categories are machine-made; null means unknown.",
 )
-_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+_SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+    (10**8, "10M<n<100M"),
+)
 """The Hub's size categories: (row limit, name)."""
 UNKNOWN_CELL = "–"
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")
@@ -311,7 +328,7 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
 
 def size_category(rows: int) -> str:
     """The Hub's size category for a number of rows."""
-    return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
+    return next((name for limit, name in _SIZES if rows < limit), "100M<n<1B")
 
 
 def front_matter(about: Mapping[str, Any]) -> str:

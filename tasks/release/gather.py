@@ -42,13 +42,14 @@ _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String
 _SIDES = ("conversation_a", "conversation_b")
 
 _CONVERSATIONS = """
-    -- a row is one kept conversation and all that is known of it, without its messages; earliest first
+    -- a row is one kept conversation and all that is known of it, without its messages; earliest first, of equal times
+    -- in the release by id
     SELECT facts.*, preset_dataset
     FROM conversation_facts AS facts
     JOIN (
         SELECT item_id AS conversation_id, preset_dataset FROM decisions WHERE item_kind = 'conversation' AND keep
     ) AS decided USING (conversation_id)
-    ORDER BY tstamp, conversation_id
+    ORDER BY {released_time}, conversation_id
 """
 _NAMED_REDACTIONS = """
     -- a row is one conversation whose redacted form is released, and the policy that made it
@@ -56,7 +57,7 @@ _NAMED_REDACTIONS = """
 """
 _MESSAGES = """
     -- a row is one conversation of a block with its messages in released form; its time is joined, too, so that parts
-    -- of other times are not read
+    -- of other times are not read; in a release with coarse times, a block has rows of the whole day or month
     SELECT conversation_id, turns FROM released SEMI JOIN block USING (tstamp, conversation_id)
 """
 _SIDE_IDS = """
@@ -89,7 +90,7 @@ _BATTLES = """
         JOIN sides AS side_a ON conversation_a = side_a.conversation_id
         JOIN sides AS side_b ON conversation_b = side_b.conversation_id
     )
-    ORDER BY tstamp, battle_id
+    ORDER BY {released_time}, battle_id
 """
 _VOTE_REASONS = """
     -- a row is one battle of a block, and what its voter wrote
@@ -146,7 +147,7 @@ class Gathered:
         self._bench_rows, self._failure_rows = [], []
         in_use = versions_in_use(self._versions)
         conversation_key = pl.col("conversation_id")
-        for block in self._store.batches(_CONVERSATIONS, self._block_rows, versions=in_use):
+        for block in self._store.batches(self._ordered(_CONVERSATIONS), self._block_rows, versions=in_use):
             # A row is a kept conversation with its messages, and whether a split of the benchmark withholds it.
             conversations = released_names(self._store, self._with_messages(block)).with_columns(
                 on_bench=conversation_key.is_in(self._withheld.bench.implode()),
@@ -176,8 +177,16 @@ class Gathered:
         battles_a_block = max(1, self._block_rows // _CONVERSATIONS_A_BATTLE)
         side_ids = pl.concat(self._store.batches(_SIDE_IDS))
         sides = released_without_texts(self._store, side_ids["conversation_id"], side_ids["turns"])
-        for block in self._store.batches(_BATTLES, battles_a_block, versions=in_use, released=sides):
+        for block in self._store.batches(self._ordered(_BATTLES), battles_a_block, versions=in_use, released=sides):
             yield battle_rows(released_names(self._store, self._with_sides(block)))
+
+    def _ordered(self, query: str) -> str:
+        """The question, answered in an order that tells no finer time than the rows have, also from block to block."""
+        if self._linkage.times == "exact":
+            return query.format(released_time="tstamp")
+        coarse = f"date_trunc('{self._linkage.times}', tstamp)"
+        undated = UNDATED_BEFORE.isoformat()
+        return query.format(released_time=f"if(tstamp >= TIMESTAMPTZ '{undated}', {coarse}, NULL) NULLS FIRST")
 
     def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
         """Conversations of a block, with their `turns`."""

@@ -23,7 +23,7 @@ from tasks.release.contents import (
     ImageContents,
     ImageLists,
     beside_rows,
-    forbidden_data,
+    forbidden_in,
     identifiers_in_files,
     sound_groups,
     unlike_declared,
@@ -135,7 +135,7 @@ def _config(folder: Path, config: str, manifest: Manifest, verified: VerifiedRow
     problems: list[str] = []
     key, rows, shards = ROW_KEYS[config], 0, shard_files(folder, config)
     ids_of_groups = [pl.Series(key, dtype=pl.String)]
-    work = partial(wrong_groups, config, forbidden_data(Policy.model_validate(manifest.policy)))
+    work = partial(wrong_groups, config, forbidden_in(Policy.model_validate(manifest.policy), config))
     many = manifest.counts[config] > ROWS_ALONE
     checked = map_in_processes(work, shards, min(4, os.cpu_count() or 1)) if many else map(work, shards)
     for shard, wrong_in in zip(shards, checked, strict=True):

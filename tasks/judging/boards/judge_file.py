@@ -114,7 +114,7 @@ def _wrong_tables(folder: Path, manifest: Manifest, files: dict[str, pl.DataFram
         yield f"{JUDGE_FOLDER}/agreement.parquet: whether the judge is a stand-in is not what the manifest says"
     yield from _unlike_cards(whose, files, manifest, len({*released_prompts(folder)}))
     yield from _strangers(folder, files)
-    forbidden = forbidden_data(Policy.model_validate(manifest.policy))
+    forbidden = forbidden_data(Policy.model_validate(manifest.policy), ["assistant"])
     for name in ("answers", "verdicts"):
         if name in files and not manifest.settings.get(WITH_ANSWERS):
             yield f"{JUDGE_TABLES[name]}.parquet: texts, and the manifest does not say that they were asked for"

@@ -127,6 +127,37 @@ def test_a_shard_that_was_damaged_since_is_written_anew(own_store, tmp_path, pla
     assert store.fs.cat_file(damaged) == broken
 
 
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+@pytest.mark.parametrize("shard", ["same rows", "other rows"])
+def test_a_shard_that_was_lost_since_is_written_anew(own_store, tmp_path, place, shard):
+    store = own_store if place == "folder" else _bucket(own_store, tmp_path)
+    first, _ = _night(own_store, "one")
+    if store is not own_store:
+        _night(store, "one")
+    holds = {GONE in pl.read_parquet(path)["conversation_id"]: path.name for path in shard_files(first, "chat")}
+    lost = store.at(f"releases/one/chat/data/{holds[shard == 'other rows']}")
+    store.fs.rm_file(lost)
+    _drop(store)
+    _night(store, "two")
+    store.fs.get(f"{store.at('releases/two')}/", f"{tmp_path}/two/", recursive=True)
+    assert verify_release(tmp_path / "two", parts_of_release) == []
+    assert not store.fs.exists(lost)
+
+
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_no_altered_file_of_an_earlier_release_comes_into_the_next(own_store, tmp_path, place):
+    store = own_store if place == "folder" else _bucket(own_store, tmp_path)
+    _night(store, "one")
+    for path in store.fs.find(store.at("releases/one")):
+        if not path.endswith("manifest.json"):
+            content = store.fs.cat_file(path)
+            store.fs.pipe_file(path, content[:-1] + bytes([content[-1] ^ 1]))
+    _drop(store)
+    _night(store, "two")
+    store.fs.get(f"{store.at('releases/two')}/", f"{tmp_path}/two/", recursive=True)
+    assert verify_release(tmp_path / "two", parts_of_release) == []
+
+
 def _bucket(store: Store, tmp_path: Path) -> Store:
     """A copy of the store on an object store."""
     bucket = Store(f"memory://{tmp_path.name}/store")

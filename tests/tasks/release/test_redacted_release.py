@@ -14,7 +14,7 @@ import pytest
 
 from flows.products import item_findings, item_ids, problems_of, report_sections
 from schemas.policy import Linkage, policy_hash
-from schemas.release import CONFIGS
+from schemas.release import CONFIGS, ROW_KEYS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.bench.steps import draw_bench
@@ -30,10 +30,11 @@ from tasks.release.shards import RELEASE_LAYOUT
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import catch_up_images, measure_documents, measure_redacted, measure_texts, signal_versions
+from tasks.storage.tables import Store
 from tasks.topics.steps import find_topics
-from tests.builders import NOON, battle, conversation, drawn_image, image, sides, store_with
+from tests.builders import NOON, battle, conversation, drawn_image, gathered_rows, image, sides, store_with
 from tests.small_store import POLICY, USER, make_release, small_store
-from tests.tampered_release import BATTLE, CHAT, card_says, change_row, section_problems
+from tests.tampered_release import BATTLE, CHAT, card_says, change_row, rewrite, section_problems
 
 SECRETS = ("zoe.quist@example.org", "4111 1111 1111 1111", "+49 30 901820", "kurt.baum@example.net", "Oskar Lindqvist")
 
@@ -172,13 +173,18 @@ def test_the_release_passes_its_check_and_deciding_again_asks_no_model(redacted)
 DAY_SECONDS = 86_400
 
 
+def _under(store: Store, linkage: Linkage) -> Store:
+    """The store, decided by a policy with this linkage."""
+    policy = POLICY.model_copy(update={"linkage": linkage})
+    store.replace("decisions", store.read("decisions").with_columns(policy_hash=pl.lit(policy_hash(policy))))
+    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
+    return store
+
+
 @pytest.fixture(scope="module")
 def coarse(tmp_path_factory) -> Path:
     """A release whose policy leaves days, and nobody's hash. Do not write to it."""
-    store = small_store(tmp_path_factory.mktemp("coarse"))
-    policy = POLICY.model_copy(update={"linkage": Linkage(times="day", users=False)})
-    store.replace("decisions", store.read("decisions").with_columns(policy_hash=pl.lit(policy_hash(policy))))
-    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
+    store = _under(small_store(tmp_path_factory.mktemp("coarse")), Linkage(times="day", users=False))
     return Path(store.root) / make_release(store, release="coarse").result
 
 
@@ -238,6 +244,34 @@ def test_a_policy_makes_times_coarse_and_takes_people_out_and_the_release_is_who
 def test_a_row_that_tells_more_than_its_policy_says_is_found(own_coarse, change, told):
     change_row(own_coarse, CHAT, **change)
     assert any(told in problem for problem in problems_of(own_coarse))
+
+
+@pytest.mark.parametrize("times", ["hour", "day", "month"])
+def test_coarse_times_are_told_by_no_order_of_blocks(tmp_path, times):
+    store = small_store(tmp_path)
+    shuffled = pl.col("tstamp").shuffle(seed=5)  # so that ids say nothing of times
+    undated = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.col("tstamp").dt.offset_by("-40y"))
+    for table in ("conversations", "battles"):
+        rows = store.read(table).with_columns(shuffled)
+        store.replace(table, rows.with_columns(undated.otherwise("tstamp").alias("tstamp")))
+    _under(store, Linkage(times=times))
+    whole = gathered_rows(store).rows
+    for block_rows in (1, 3):
+        in_blocks = gathered_rows(store, block_rows=block_rows).rows
+        for config, key in ROW_KEYS.items():
+            assert in_blocks[config].equals(whole[config]), config
+            if "tstamp" in whole[config].columns:
+                assert whole[config][key].to_list() == whole[config].sort("tstamp", key)[key].to_list()
+
+
+def test_rows_in_another_order_than_by_coarse_time_are_found(own_coarse):
+    def swapped(rows):
+        first = next(n for n, row in enumerate(rows[:-1]) if row["tstamp"] == rows[n + 1]["tstamp"])
+        return [*rows[:first], rows[first + 1], rows[first], *rows[first + 2 :]]
+
+    rewrite(own_coarse, CHAT, swapped)
+    told = "chat: its rows are in another order than by day and id, which may tell finer times"
+    assert told in problems_of(own_coarse)
 
 
 def test_the_card_of_an_earlier_layout_may_lack_what_was_not_counted_then(release, tmp_path):

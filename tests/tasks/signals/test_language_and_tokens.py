@@ -133,7 +133,7 @@ PIECES = [
     "AA11 ", "card ", "ssn ", "social security ", "passport ", "I am ", "as a ", "model ", "me made by ",
     "I am a model, ",
     "我由", "import a\n", "from a ", "(error_code: 1) ", "rate limit exceeded ", "I am sorry ",
-    "a_", "a.b", 'ab("', "a<b, ", "a* ", "a_t ", "f(a) ", "}\n", ")\n",
+    "a_", "a.b", 'ab("', "a<b, ", "a* ", "a_t ", "f(a) ", "}\n", ")\n", "[a](b) *x* ", "\\text{a} *x* ",
     "+1 11 111 1111 1111 111 11 11a ", "+" + "1" * 71 + "a ", "\u0000", "👩‍🚀", "\ud800",
 ]  # fmt: skip
 

@@ -19,13 +19,17 @@ from urllib.parse import unquote
 from schemas.signals import PiiSpan
 from tasks.providers.embedded.pii.sieve import Sieve
 
-_REMOVED = frozenset("\u034f\u20e3\u115f\u1160\u17b4\u17b5\u3164\uffa0")
-"""Characters without width that Unicode does not count as format characters, and the keycap around a digit."""
+_REMOVED = re.compile(
+    r"[\u0300-\u036f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u20e3\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    r"\U000e0000-\U000e0fff]"
+)
+"""Accents that stand alone, the keycap around a digit, and what Unicode says not to show (Default_Ignorable_Code_Point)
+and does not count as format characters: fillers of Hangul, vowels of Khmer, and selectors of variants."""
 _COMPATIBLE = ("<wide>", "<narrow>", "<small>", "<font>", "<compat>", "<noBreak>")
 """Compatibility forms that are undone; exponents, fractions and numbers in circles stay, as mathematics needs them."""
 _HYPHENS = "\u2010\u2011\u2012\u2212\ufe58\ufe63\uff0d"
 _SIGN = re.compile(
-    r"[&%\\\[({\x80-\xad\u0300-\u036f\u0530-\u3040\u3099-\u309c\u30fb-\u30ff\u3300-\u33ff\ua000-\uabff\ud7a4-\U0010ffff]"
+    r"[&%\\\[({\x80-\xad\u0300-\u036f\u0530-\u3040\u3099-\u309c\u30fb-\u30ff\u3164\u3300-\u33ff\ua000-\uabff\ud7a4-\U0010ffff]"
 )
 """Where a replaced part begins, but for one blank: leaves out letters of common scripts, which stay as they are."""
 _CHANGED = re.compile(
@@ -132,7 +136,7 @@ def _characters(escape: str) -> str:
 def _plain(char: str) -> str:
     """One character in its plain form; empty for what has no width, and for accents that stand alone."""
     kind = unicodedata.category(char)
-    if kind == "Cf" or char in _REMOVED or "\u0300" <= char <= "\u036f" or "\ufe00" <= char <= "\ufe0f":
+    if kind == "Cf" or _REMOVED.match(char):
         return ""
     if kind in ("Zs", "Zl", "Zp"):
         return " " if kind == "Zs" else "\n"
@@ -281,9 +285,12 @@ def _every_mark(text: str) -> Iterator[tuple[int, int, str]]:
         names = ("open", "close") if mark["open"] else ("command", "end")
         enclosing += [(*mark.span(name), "") for name in names]
     yield from enclosing
+    reached = 0  # enclosing parts before it end before the mark; both stand in order
     for mark in _MARKS.finditer(text):
         start, end = mark.span()
-        if not any(first < end and start < last for first, last, _ in enclosing):
+        while reached < len(enclosing) and enclosing[reached][1] <= start:
+            reached += 1
+        if reached == len(enclosing) or end <= enclosing[reached][0]:
             yield start, end, _INSTEAD.get(mark.lastgroup or "", "")
 
 

@@ -55,6 +55,9 @@ CLASSES = {
     "soft hyphen": (between("\u00ad"), PLAIN),
     "word joiner": (between("\u2060"), PLAIN),
     "byte order mark": (between("\ufeff"), PLAIN),
+    "Hangul filler": (between("\u3164"), PLAIN),
+    "Mongolian variation selector": (between("\u180c"), PLAIN),
+    "variation selector of a supplement": (between("\U000e0101"), PLAIN),
     "no-break space": (instead(" ", "\u00a0"), GROUPED),
     "thin space": (instead(" ", "\u2009"), GROUPED),
     "narrow no-break space": (instead(" ", "\u202f"), GROUPED),
@@ -105,6 +108,19 @@ def test_hidden_data_is_found_exactly_where_it_stands_and_nothing_of_it_is_left_
         for text in TEXTS:
             assert (kind, written) in formed(text.format(written))
         assert redacted(TEXTS[0].format(written)) == TEXTS[0].format(f"<{kind.upper()}_1>")
+
+
+UNSHOWN = (
+    "00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8"
+    " 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+)
+"""Default_Ignorable_Code_Point of Unicode 15."""
+
+
+def test_every_character_that_is_not_shown_goes():
+    spans = [[int(end, 16) for end in span.split("-")] for span in UNSHOWN.split()]
+    unshown = [chr(code) for span in spans for code in range(span[0], span[-1] + 1)]
+    assert [char for char in unshown if normalised(f"lena@exam{char}ple.com").text != "lena@example.com"] == []
 
 
 @pytest.mark.parametrize("written", ["lena@example[.]com", "lena\\u0040example.com", "203.0.113[.]45"])
