@@ -366,7 +366,7 @@ def _vote_reasons(items: StoredItems, row: Mapping[str, Any]) -> dict[str, str]:
     if battle is None or battle["vote_reason_id"] is None:
         return {}
     rows = items.store.ask(_VOTE_REASON, tstamp=battle["tstamp"], battle_id=battle["battle_id"])
-    return dict.fromkeys(rows["vote_reason"].drop_nulls(), battle["vote_reason_id"])
+    return dict.fromkeys(rows["vote_reason"].drop_nulls(), str(battle["vote_reason_id"]))
 
 
 def _side(

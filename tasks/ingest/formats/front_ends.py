@@ -65,9 +65,10 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
 def _open_webui_message(message: SourceRow) -> SourceRow:
     """Role, content, calls of tools, thoughts and files."""
     calls_and_thoughts = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
-    role, content = message["role"], message.get("content")
-    is_answer = role == ASSISTANT and isinstance(content, str)
-    role_and_content = {"role": role, "content": answer_content(content) if is_answer else content}
+    content = message.get("content")
+    if message["role"] == ASSISTANT and isinstance(content, str):
+        content = answer_content(content)
+    role_and_content = {"role": message["role"], "content": content}
     return role_and_content | calls_and_thoughts | _files(message, "url")
 
 

@@ -123,13 +123,15 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
 def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     """The row once for each of its choices: the first with the id of the row, others with their number behind it."""
     response = row.get("response")
-    of_response = isinstance(response, Mapping) and not row.get("choices")
-    choices = response.get("choices") if isinstance(response, Mapping) and of_response else row.get("choices")
+    # the choices stand in the row, or else in its response
+    holder = response if isinstance(response, Mapping) and not row.get("choices") else row
+    choices = holder.get("choices")
     if not isinstance(choices, list) or len(choices) < 2:
         return [row]
     rows: list[SourceRow] = []
     for number, choice in enumerate(choices):
-        answer = {"response": {**response, "choices": [choice]}} if of_response else {"choices": [choice]}
+        one_choice = {"choices": [choice]}
+        answer = one_choice if holder is row else {"response": {**holder, **one_choice}}
         has_own_id = number and is_stated(row.get("id"))
         rows.append({**row, **answer} | ({"id": f"{row['id']}-{number}"} if has_own_id else {}))
     return rows
