@@ -181,7 +181,8 @@ def verdicts(signals: StoredSignals, policy: Policy) -> Verdicts:
     review_verdicts, redacted = present_verdicts(signals.store), signals.redacted(policy)
 
     # Rules about what is measured on everything; what they redact must be proven. A rule of scope battle stops the
-    # battles of a conversation and not the conversation: such hits go apart from here on.
+    # battles of a conversation and not the conversation: such hits go apart from here on, and past `reviewed`, as none
+    # holds (`load_policy` refuses it).
     screening, alone = conversation_hits(signals, policy)
     screening = reviewed(screening, review_verdicts)
     named, redacted_parts = signals.with_left_names(policy), signals.redacted_parts(policy)
@@ -221,7 +222,7 @@ def _decisions(items: pl.DataFrame, withheld: pl.DataFrame, policy: Policy) -> p
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
     stamped = stamped.with_columns(pl.col("kept_by_screening").fill_null(pl.col("keep")))
-    stamped = stamped.join(withheld, on=["item_kind", "item_id"], how="left")
+    stamped = stamped.join(withheld, on=["item_kind", "item_id"], how="left", maintain_order="left")
     return stamped.select(frame_schema(Decision).names())
 
 
@@ -272,7 +273,7 @@ def _repeats(stored_signals: StoredSignals, survivors: pl.DataFrame, policy: Pol
     image_of = stored_signals.image_of(survivors, policy.duplicates.images == "semantic")
     compared = survivors.filter(~by_embedding(policy.duplicates)).select("conversation_id")
     asked_questions = asked_ids(stored_signals.store, compared)
-    survivors = survivors.join(asked_questions, on="conversation_id", how="left")
+    survivors = survivors.join(asked_questions, on="conversation_id", how="left", maintain_order="left")
     return duplicates_of(survivors, stored_signals.vectors, image_of, policy.duplicates)
 
 

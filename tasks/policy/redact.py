@@ -154,11 +154,11 @@ def redacted_image(
     values: dict[str, str] = {}
     counts: _Counts = Counter()
     for _ in range(REDACTION_ROUNDS):
-        hits = evidence.images.get(covered_id, ())
-        fresh = {grown(box, *size) for _, _, box in hits} - boxes
-        if not fresh:
+        hits = [(reason, kind, grown(box, *size)) for reason, kind, box in evidence.images.get(covered_id, ())]
+        fresh = {box for *_, box in hits} - boxes
+        if not fresh:  # what is found without a box that could be filled stays, and `unproven` drops its conversation
             break
-        counts.update((reason, kind) for reason, kind, _ in hits)
+        counts.update((reason, kind) for reason, kind, box in hits if box in fresh)
         values |= evidence.image_values.get(covered_id, {})
         boxes |= fresh
         covered_id = filled(image_id, tuple(sorted(boxes)))
@@ -199,6 +199,7 @@ def _form(
     """The redacted form of one row, with content ids of its own."""
     image_ids, texts = [image.image_id for image in images], [text for text, _ in redacted_turns]
     ids = [text_id(text) for text in texts]
+    # a conversation has a message, and its user every second one (`Role`)
     prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
     changed = {
         "turns": [
@@ -229,10 +230,12 @@ def redact_texts(
     values = {value: kind for value, kind in values.items() if not is_left(value, kind, names_that_stay)}
     placeholders = Placeholders(texts)
     counts: list[_Counts] = [Counter() for _ in turns]
-    reason_of: dict[str, str] = {}
+    reason_of: dict[tuple[str, str], str] = {}
+    """Role and type -> rule that found it in messages of that role; without a role, in those of any."""
     for _ in range(REDACTION_ROUNDS):
         hits = [evidence.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
-        reason_of |= {span.type: reason for hit in hits for reason, span in hit}
+        for turn, hit in zip(turns, hits, strict=True):
+            reason_of |= {(role, span.type): reason for reason, span in hit for role in (turn["role"], "")}
         # names of exercises and options are redacted as persons where they do not stay
         named = [[s._replace(type=PERSON) for s in evidence.exercise_names.get(text_id(text), ())] for text in texts]
         spans = [
@@ -246,9 +249,10 @@ def redact_texts(
         ]
         texts = [text for text, _ in replaced]
         for place, (_, gone) in enumerate(replaced):
-            counts[place].update(
-                (reason_of.get(replacement.type, "repeated"), replacement.type) for replacement in gone
-            )
+            by_any, role = "", turns[place]["role"]
+            kinds = [replacement.type for replacement in gone]
+            reasons = (reason_of.get((role, kind)) or reason_of.get((by_any, kind), "repeated") for kind in kinds)
+            counts[place].update(zip(reasons, kinds, strict=True))
             placed_images[place] = [
                 image | {"character": moved(image["character"], gone)} for image in placed_images[place]
             ]

@@ -50,15 +50,16 @@ _KINDS_OF_PARTS = (
     .then(pl.lit("audio"))
     .when(_KIND.str.contains(r"tool|function_call"))
     .then(pl.lit("tool"))
-    .when(_KIND.str.contains(r"pdf|file|document|attachment"))
-    .then(pl.lit("document"))
     .when(_KIND.str.contains(r"image|picture"))
     .then(pl.lit("image"))
+    .when(_KIND.str.contains(r"pdf|file|document|attachment"))
+    .then(pl.lit("document"))
     .when(_KIND.is_in(["text", "thinking", "search_results"]))
     .then(_KIND)
     .otherwise(pl.lit("other"))
 )
-"""Kind of a part, in each spelling of a vendor (`input_audio`, `tool_use`), -> the kind that rules know."""
+"""Kind of a part, in each spelling of a vendor (`input_audio`, `image_file`), -> the kind that rules know; what a file
+holds comes before that it is a file."""
 
 CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
@@ -262,7 +263,7 @@ def image_text_parts(images: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     `texts` has, for the content_id of each image that was read, the text_id of what was read, null for an image
     without text. An image that was not read has a null part, which counts as not measured.
     """
-    read = images.join(texts.with_columns(read=True), on="content_id", how="left")
+    read = images.join(texts.with_columns(read=True), on="content_id", how="left", maintain_order="left")
     there = read.filter(pl.col("read").is_null() | pl.col("text_id").is_not_null())
     return there.select("item_id", content_id="text_id")
 
@@ -394,4 +395,5 @@ def reviewed(hits: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     is_hold = pl.col("action") == Action.HOLD.value
     verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
     action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")
-    return hits.join(verdicts, on=["item_id", "reason"], how="left").with_columns(action=action).select(hits.columns)
+    judged = hits.join(verdicts, on=["item_id", "reason"], how="left", maintain_order="left")
+    return judged.with_columns(action=action).select(hits.columns)

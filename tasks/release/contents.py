@@ -348,7 +348,10 @@ def _types(rules: Iterable[Rule]) -> frozenset[str]:
 
 
 def wrong_groups(config: str, forbidden: Forbidden, shard: Path) -> list[list[str]]:
-    """Problems of the rows of each row group of a shard, up to one that cannot be read, which the caller finds, too."""
+    """Problems of the rows of each row group of a shard, up to one that cannot be read or checked.
+
+    The caller reads every group itself, and tells of a shard for which it got the problems of fewer.
+    """
     problems_of_groups: list[list[str]] = []
     with suppress(*READ_ERRORS):
         problems_of_groups.extend([*wrong_rows(config, group, forbidden)] for group in sound_groups(shard))

@@ -51,7 +51,10 @@ def _coarse(linkage: Linkage) -> pl.Expr:
 
 
 def _wrong_linkage(release: OpenRelease) -> Iterator[str]:
-    """Problems of rows with finer times, an order by them, or with people, than the policy in the manifest says."""
+    """Problems of rows with finer times, an order by them, or with people, than the policy in the manifest says.
+
+    A time that is none, such as NaN, is told with the rows, and then nobody asks here.
+    """
     linkage = Policy.model_validate(release.manifest.policy).linkage
     for config, person in PERSON_COLUMNS.items() if linkage != Linkage() else ():
         rows = _columns(release.folder, config, ["tstamp", person, ROW_KEYS[config]])

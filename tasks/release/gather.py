@@ -164,6 +164,7 @@ class Gathered:
             yield chat_rows(chat)
 
     def _bench(self) -> Iterator[pl.DataFrame]:
+        """Prompts that were collected with chat; before chat was read there is no frame of them, which is an error."""
         yield pl.concat(self._bench_rows).sort("question_id")
 
     def _failed(self) -> Iterator[pl.DataFrame]:

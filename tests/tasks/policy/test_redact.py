@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.images.decode import DecodedImage, open_image
 from tasks.images.rebuild import is_pixels_alone
-from tasks.policy.redact import JPEG_BLOCK, fill_boxes, grown
+from tasks.policy.redact import JPEG_BLOCK, Findings, fill_boxes, grown, redact_texts, redacted_image
 from tasks.policy.redact_text import Placeholders, Span, moved, plain_form, redact_text, values_of
 from tasks.storage.content_id import image_id, text_id
 from tests.builders import battle, drawn_image, gathered_rows, sides
@@ -142,6 +142,32 @@ def filled(request) -> tuple[DecodedImage, DecodedImage]:
     original = open_image(sink.getvalue())
     assert original.format == request.param.lower()
     return original, fill_boxes(original, [(16, 16, 48, 64)])
+
+
+def test_a_box_that_is_found_again_is_counted_once():
+    hits = {
+        "a": [("face", "face", [0, 0, 20, 20])],
+        "b": [("face", "face", [0, 0, 20, 20]), ("x", "email", [60, 60, 9, 9])],
+    }
+    evidence = Findings({"user": {}, "assistant": {}}, hits, {}, {})
+    covered = redacted_image("a", (200, 200), evidence, lambda _, boxes: "abc"[len(boxes)])
+    assert (covered.image_id, dict(covered.counts)) == ("c", {("face", "face"): 1, ("x", "email"): 1})
+
+
+@pytest.mark.parametrize("roles", [("user", "assistant"), ("assistant", "user")])
+def test_what_two_rules_find_is_counted_under_the_rule_about_its_message(roles):
+    text, span = "ask a@b.org or c@d.org", Span(4, 11, "email")
+    turns = [{"role": role, "content": text, "images": []} for role in roles]
+    messages = {role: {text_id(text): [(f"of_{role}", span)]} for role in roles}
+    _, counts = redact_texts(turns, Findings(messages, {}, {}, {}), {}, set())
+    assert [dict(of_turn) for of_turn in counts] == [{(f"of_{role}", "email"): 1} for role in roles]
+
+
+def test_a_value_that_is_repeated_in_another_message_is_counted_under_the_rule_that_found_it():
+    turns = [{"role": role, "content": "ask a@b.org", "images": []} for role in ("user", "assistant")]
+    messages = {"user": {text_id("ask a@b.org"): [("of_user", Span(4, 11, "email"))]}, "assistant": {}}
+    _, counts = redact_texts(turns, Findings(messages, {}, {}, {}), {}, set())
+    assert [dict(of_turn) for of_turn in counts] == [{("of_user", "email"): 1}] * 2
 
 
 def test_a_redacted_image_has_an_id_of_its_own(filled):

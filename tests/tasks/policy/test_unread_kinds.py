@@ -8,9 +8,10 @@ import yaml
 from tests.builders import conversation
 
 SPELLINGS = {
-    "video": ["video", "video_url", "input_video"],
-    "audio": ["audio", "input_audio", "audio_url"],
+    "video": ["video", "video_url", "input_video", "video_file"],
+    "audio": ["audio", "input_audio", "audio_url", "audio_file"],
     "tool": ["tool", "tool_call", "tool_use", "tool_result", "function_call", "server_tool_use"],
+    "image": ["image", "image_file", "input_image", "picture", "image_attachment"],
     "document": ["file", "document", "attachment", "pdf", "damaged_pdf", "encrypted_pdf", "large_pdf"],
     "other": ["hologram", "unknown", "page"],
 }
