@@ -39,7 +39,7 @@ WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
 OF_COMMANDS_ALONE = {
     "board", "no-deps", "column", "user", "out", "orders", "against", "answer-version", "judge-version", "renames",
     "export", "with-explorer", "reviewer", "bench", "answers", "model", "votes", "battles", "language",
-    "older", "category", "like", "like-width", "among", "resources",
+    "older", "category", "like", "like-width", "among", "resources", "repo-per-config",
 }  # fmt: skip
 """Options in errors that only commands raise, pip's, and Dask's."""
 
