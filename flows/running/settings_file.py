@@ -197,7 +197,8 @@ def _check_keys(where: str, values: Mapping[str, Any]) -> None:
     for key, value in _flat(values, sections):
         section, _, name = key.rpartition(".")
         by_name = section != "providers" and _SECRET_NAME.search(name)
-        if by_name or (isinstance(value, str) and _SECRET_VALUE.fullmatch(value)):
+        texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        if by_name or any(_SECRET_VALUE.fullmatch(text) for text in texts):
             variable = name.upper() if by_name else "it"
             raise BadInput(f"{where}: {key} holds a secret, and files are copied; take it out, and export {variable}")
         if key in OF_ONE_RUN:

@@ -54,9 +54,6 @@ def _answer(text: str) -> list[dict[str, Any]]:
 def _prompt(preference: Preference, paths: Sequence[str]) -> dict[str, Any]:
     """`prompt` and `images` of TRL: a part without text stands for each image, in order."""
     example = messages_example(_shared(preference), paths)
-    for message in example["messages"]:
-        for part in message["content"]:
-            part["text"] = None if part["text"] is None else without_marks(part["text"])
     return {"prompt": example["messages"], "images": example["images"]}
 
 

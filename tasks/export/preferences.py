@@ -209,8 +209,11 @@ def _hash(*parts: str) -> int:
 
 def _prompt_hash(row: _Row) -> int:
     """Hash of the first question with its images, without case and spaces: later turns belong to it."""
-    first_question = row["conversation_a"][0]["content"] if row["conversation_a"] else ""
-    return _hash("prompt", " ".join(first_question.casefold().split()), *(image["path"] for image in row["images"]))
+    if not row["conversation_a"]:
+        return _hash("prompt", "")
+    question = row["conversation_a"][0]
+    paths = [row["images"][place["image"]]["path"] for place in question["images"]]
+    return _hash("prompt", " ".join(question["content"].casefold().split()), *paths)
 
 
 def _reason(row: _Row, takes_both_bad: bool, takes_images: bool, selection: PreferenceSelection) -> str:

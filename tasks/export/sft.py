@@ -54,7 +54,7 @@ def messages_example(row: Mapping[str, Any], paths: Sequence[str]) -> TrainingEx
     messages = []
     for turn, image_places in _shown(row, len(paths)):
         parts = [
-            {"type": "image", "text": None} if isinstance(part, int) else {"type": "text", "text": part}
+            {"type": "image", "text": None} if isinstance(part, int) else {"type": "text", "text": without_marks(part)}
             for part in _parts(turn["content"], image_places)
         ]
         messages.append({"role": turn["role"], "content": parts or [{"type": "text", "text": ""}]})

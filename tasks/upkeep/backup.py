@@ -45,6 +45,8 @@ _HALF = (".tmp", ".half")
 _GROWING = ("audit/", "exported/", "published/", "reviews/", "takedown/2")
 """Small files that are only ever added, or that say what is outside of the store."""
 _PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}(?:-\d+-\d+)?\.parquet")
+_OURS = re.compile(rf"{BACKUP_LIST}|(?:files/[0-9a-f]{{2}}/|{KEYS_FOLDER})[0-9a-f]{{64}}(?:\.\d+\.tmp)?")
+"""Paths in a folder of a backup; no other file is deleted."""
 _TRIES, _PAUSE_SECONDS = 100, 0.2
 
 
@@ -61,11 +63,13 @@ def back_up(store: Store, folder: Store, now: datetime) -> Backup:
     before, own_id = _earlier(folder), _id_of(store)
     if before is not None and before.store_id != own_id:
         raise BadInput(f"{folder.root!r} holds a backup of another store; give each store a folder of its own")
+    paths_there = _paths_in(folder)
+    if foreign_paths := sorted(path for path in paths_there if not _OURS.fullmatch(path)):
+        raise BadInput(f"{folder.root!r} holds {foreign_paths[0]!r}, which no backup wrote; give a folder of its own")
     record_export(store, folder.root, ExportKind.BACKUP, "", False, now)
     if isinstance(folder.fs, LocalFileSystem):
         Path(folder.path).mkdir(mode=0o700, parents=True, exist_ok=True)
     earlier_files = before.files if before else {}
-    paths_there = {path.removeprefix(f"{folder.path}/") for path in folder.fs.find(folder.path)}
     kept_files, lost_path = {name: file for name, file in earlier_files.items() if file.place in paths_there}, ""
     while True:
         try:
@@ -80,10 +84,17 @@ def back_up(store: Store, folder: Store, now: datetime) -> Backup:
             lost_path = str(moved)
     backup = Backup(store_id=own_id, made_at=now, files=files)
     folder.write_bytes(BACKUP_LIST, backup.model_dump_json(indent=1).encode())
-    # Also what was taken down since.
-    for place in paths_there - {BACKUP_LIST} - {file.place for file in files.values()}:
-        folder.fs.rm_file(folder.at(place))
+    # Also what was taken down since, before or while it was copied.
+    for path in _paths_in(folder) - {BACKUP_LIST} - {file.place for file in files.values()}:
+        if _OURS.fullmatch(path):
+            folder.fs.rm_file(folder.at(path))
     return backup
+
+
+def _paths_in(folder: Store) -> set[str]:
+    """Paths of all files in a folder, relative to it; none where it does not exist."""
+    folder.fs.invalidate_cache()
+    return {path.removeprefix(f"{folder.path}/") for path in folder.fs.find(folder.path)}
 
 
 def left_out(store: Store) -> list[str]:

@@ -170,12 +170,15 @@ def _of_runs(records: Records) -> Iterator[_Sample]:
 
 
 def _of_failures(records: Records, providers: Mapping[str, str]) -> Iterator[_Sample]:
-    """Items that the last run of each deployment could not measure.
+    """Items that the last run of each deployment that measured could not measure.
 
-    Each provider that any run of it had keeps its series; `providers` are those of the settings now.
+    A run that has only begun, or was held before its first stage, says nothing of them. Each provider that any run of
+    a deployment had keeps its series; `providers` are those of the settings now.
     """
     failed = {(NIGHTLY, signal, providers.get(signal, EMBEDDED)): 0 for signal in SIGNALS}
     for record in records:
+        if not record["stages"] or not record["finished_at"]:
+            continue
         deployment, of_run = deployment_of(record), record.get("settings", {}).get("providers", {})
         failed |= dict.fromkeys([labels for labels in failed if labels[0] == deployment], 0)
         failed |= {(deployment, signal, of_run.get(signal, EMBEDDED)): 0 for signal in SIGNALS}

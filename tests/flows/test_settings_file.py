@@ -177,6 +177,7 @@ def test_the_environment_of_a_file_reaches_providers_with_paths_from_its_folder_
         ("openai_api_key: abc", ["openai_api_key holds a secret", "export OPENAI_API_KEY"]),
         ("environment: {OPENAI_API_KEY: abc}", ["holds a secret", "export OPENAI_API_KEY"]),
         ("policy: sk-abcdefghijklmnopqrstuv", ["policy holds a secret"]),
+        ("logs: [a.json, sk-abcdefghijklmnopqrstuv]", ["logs holds a secret"]),
         ("accept_drift: true", ["is about one run; give --accept-drift"]),
         ("a: [", ["is not YAML: line 2"]),
     ],

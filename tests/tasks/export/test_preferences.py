@@ -126,16 +126,17 @@ def votes_of(release: Path, votes: list[Row]) -> None:
     state_rows(release, "battle", len(votes))
 
 
+def pictures_of(release: Path) -> list[Row]:
+    """The images of a release's votes, each once."""
+    rows = pl.read_parquet(release / "battle/data/*.parquet")["images"].to_list()
+    return list({image["path"]: image for row in rows for image in row}.values())
+
+
 @pytest.fixture(scope="session")
 def kinds(release, tmp_path_factory) -> tuple[Path, list[str]]:
     """A release with a vote of each kind, each by its own voter, and the names of these kinds in order."""
     copy = Path(shutil.copytree(release, tmp_path_factory.mktemp("kinds") / "1.0.0"))
-    pictures = {
-        image["path"]: image
-        for row in pl.read_parquet(copy / "battle/data/*.parquet")["images"].to_list()
-        for image in row
-    }
-    votes = kinds_of_votes(list(pictures.values()))
+    votes = kinds_of_votes(pictures_of(copy))
     votes_of(copy, [columns | {"question_id": name} for name, columns in votes.items()])
     return copy, [*votes]
 
@@ -407,6 +408,23 @@ def test_no_voter_and_no_prompt_is_in_both_splits(release, export, tmp_path, see
     assert counts["left_out"].get(LeftOut.OTHER_SPLIT, 0) == len(votes) - len(sides["train"]) - len(sides["test"])
     again = export(copy, "trl", "--seed", seed, held_out=0.3)[1]
     assert [rows_of(again, split) for split in sides] == [rows_of(out, split) for split in sides]
+
+
+def test_a_first_question_is_on_one_side_where_some_talks_show_an_image_later(release, export, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    votes = drawn_votes(0, no_voters=True)
+    for vote in votes[::2]:
+        vote["images"] = pictures_of(release)[:1]
+        for side in "ab":
+            first, last = vote[f"conversation_{side}"]
+            vote[f"conversation_{side}"] = said(first, answered("One."), asked("And this?", (0, 3)), last)
+    votes_of(copy, votes)
+    _, out = export(copy, "trl", held_out=0.3)
+    sides = [[votes[int(row["id"][1:])] for row in rows_of(out, split)] for split in ("train", "test")]
+    train, test = (
+        {" ".join(vote["conversation_a"][0]["content"].casefold().split()) for vote in side} for side in sides
+    )
+    assert test and not train & test
 
 
 def test_judges_that_read_nothing_reach_what_length_tells(release, export, tmp_path):

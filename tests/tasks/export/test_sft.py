@@ -212,6 +212,12 @@ def test_images_stay_with_their_turn_and_the_second_one_is_the_second():
     assert made["images"] == shared["images"]
 
 
+@pytest.mark.parametrize("example", [messages_example, sharegpt_example, llava_example])
+def test_a_mark_that_somebody_typed_stands_for_no_image(example):
+    """Processors of models replace the mark in a typed part, too."""
+    assert "<image>" not in json.dumps(example(talk(("What does <image> do?",), ("<image> is a tag.",)), []))
+
+
 @pytest.mark.parametrize(("shown", "image"), [([], None), (["a"], "a"), (["a", "b"], ["a", "b"])])
 def test_llava_has_a_path_for_one_image_a_list_for_several_and_nothing_for_none(shown, image):
     written = as_trainers_read(llava_example(talk(("hi",), ("ho",)), shown))

@@ -116,6 +116,19 @@ def test_what_cannot_be_used_is_one_line_and_changes_nothing(store, folder, tmp_
     assert not new.exists() and {file: file.read_bytes() for file in before} == before
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "files/thesis.txt", "files/ab/letter", "secret/passwords"])
+@pytest.mark.parametrize("is_new", [True, False], ids=["before the first backup", "beside a backup"])
+def test_a_folder_with_files_of_somebody_is_refused(store, folder, tmp_path, refused, name, is_new):
+    place = tmp_path / "theirs" if is_new else folder
+    file = place / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("dear")
+    assert "is not empty and holds no backup" in (line := refused("backup", place, "--store", store.root)) or (
+        f"holds '{name}', which no backup wrote" in line
+    )
+    assert file.read_text() == "dear"
+
+
 def test_a_backup_that_finds_no_room_leaves_the_earlier_one_whole(store, folder, tmp_path, refused, curate):
     store.append(
         "rejects", frame_of(Reject, [Reject(source="new", line=1, reason=RejectReason.BLANK_LINE, evidence="")])

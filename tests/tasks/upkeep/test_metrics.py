@@ -69,6 +69,16 @@ def _run(
     return json.loads(store.read_bytes(record_paths(store)[-1]))
 
 
+@pytest.mark.parametrize("state", ["running", "held"])
+def test_items_that_failed_stay_failed_while_the_next_run_has_measured_nothing(store, curate, state):
+    now = datetime.now(UTC)
+    failures = StageReport(stage="screen", failures={"categories: http_401": 3})
+    _run(store, "nightly", now - timedelta(hours=24), "completed", failures)
+    _run(store, "nightly", now, state)
+    labels = {"deployment": "nightly", "signal": "categories", "provider": "embedded"}
+    assert _of(_figures(curate, store), "failed_items", **labels) == 3
+
+
 def test_figures_are_those_of_the_store_and_its_last_runs(store, curate):
     now = datetime.now(UTC)
     use = {"openai-mini": Use(calls=40, usd=1.25, usd_unconfirmed=0.5)}
