@@ -330,7 +330,7 @@ def forbidden_data(policy: Policy, roles: Collection[str] = tuple(_OVER), in_bat
 
 
 def forbidden_in(policy: Policy, config: str) -> Forbidden:
-    """What the policy forbids in the rows of a configuration.
+    """Types of personal data that the policy forbids in the rows of a configuration.
 
     What voters wrote is withheld by every rule over users' messages that does more than tag, whatever it drops.
     """
