@@ -249,9 +249,9 @@ def redact_texts(
         ]
         texts = [text for text, _ in replaced]
         for place, (_, gone) in enumerate(replaced):
-            by_any, role = "", turns[place]["role"]
+            role = turns[place]["role"]
             kinds = [replacement.type for replacement in gone]
-            reasons = (reason_of.get((role, kind)) or reason_of.get((by_any, kind), "repeated") for kind in kinds)
+            reasons = (reason_of.get((role, kind)) or reason_of.get(("", kind), "repeated") for kind in kinds)
             counts[place].update(zip(reasons, kinds, strict=True))
             placed_images[place] = [
                 image | {"character": moved(image["character"], gone)} for image in placed_images[place]
