@@ -75,7 +75,7 @@ def plan_upload(
     whole = {repo: {name: name for name in sorted(goes)}}
     if per_config and not configs_with_rows(manifest.counts):
         raise BadInput(
-            f"{str(release)!r} has no rows, so no configuration has a repository; leave --repo-per-config out"
+            f"{str(release)!r} has no rows, so no configuration has a repository; publish it to one repository"
         )
     layout = (
         {f"{repo}-{config}": _of_config(goes, config) for config in configs_with_rows(manifest.counts)}
