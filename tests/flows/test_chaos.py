@@ -46,7 +46,8 @@ def kill_points(changes: list[Change], seed: int) -> list[KillAt]:
     for some, count in ((probes, KILLS_AMONG_PROBES), (own, KILLS - KILLS_AMONG_PROBES)):
         borders = [round(number * len(some) / count) for number in range(count + 1)]
         points += [KillAt(draw.choice(some[a:b]), 1, draw.random() < 0.5) for a, b in pairwise(borders)]
-    return points
+    # By the place in the run: one that comes before an earlier kill may not come again.
+    return sorted(points, key=lambda point: changes.index(point.change))
 
 
 @dataclass
