@@ -562,12 +562,13 @@ class Arena:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""
         self._check_owner(conversation, visit)
         await self.stop(conversation, visit)
-        logged = [side.conv_id for side in conversation.sides if side.logged]
         unnamed = conversation.unanswered_pictures()
+        # of all sides: the number is the first one's, and a report may be about one that gave no whole answer
+        asked_ids = [side.conv_id for side in conversation.sides] if conversation.is_logged else []
 
         def write() -> None:
-            if logged:
-                self.logs.ask_takedown(logged)
+            if asked_ids:
+                self.logs.ask_takedown(asked_ids)
             self.logs.drop_images(unnamed)
 
         if not conversation.forgotten:
@@ -576,7 +577,7 @@ class Arena:
         conversation.link = ""
         self.past.drop({conversation.id})
         self.cast[:] = [cast for cast in self.cast if cast.battle != conversation.id]
-        return bool(logged)
+        return bool(asked_ids)
 
     def health(self) -> dict[str, Any]:
         """Answer of `/health`: counts without persons and without names."""
