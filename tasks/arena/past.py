@@ -145,6 +145,12 @@ class Past:
         """A browser's conversations, newest first."""
         return list(reversed(self._of.get(browser, [])))
 
+    def conv_ids(self, number: str) -> list[str]:
+        """The ids of all sides of a conversation, as far as its lines tell them; its number is the first one."""
+        records = self._read(number, self._lines.get(number, []))
+        ids = [side["conv_id"] for record in records for side in record["arena"]["sides"]]
+        return list(dict.fromkeys([number, *ids]))
+
     def titles(self, browser: str) -> list[TalkTitle]:
         """A browser's newest conversations, newest first, by their first message."""
         return [self._title(number, self._lines[number][0]) for number in self.numbers(browser)[:_TITLES_MAX]]

@@ -126,9 +126,21 @@ class Arena:
 
     async def forget_all(self, visit: Visit) -> int:
         """Ask for the removal of everything of a browser. Returns how many conversations there were."""
-        numbers = self.past.numbers(self.visitors.browser(visit.owner)) if visit.owner else []
+        if not visit.owner:
+            return 0
+        logged = self.past.numbers(self.visitors.browser(visit.owner))
+        # talks in memory, with those whose first answers still come
+        current = [talk.id for talk in self._open_now.values() if talk.owner == visit.owner and not talk.forgotten]
+        numbers = list(dict.fromkeys([*logged, *current]))
         for number in numbers:
-            await self.forget(self.find(number, visit.owner), visit)
+            try:
+                conversation = self.find(number, visit.owner)
+            except Refused:  # no answer of it is in the log: it was removed there, or never came
+                ids = self.past.conv_ids(number)
+                await self._written(partial(self.logs.ask_takedown, ids))
+                self.past.drop({number})
+            else:
+                await self.forget(conversation, visit)
         return len(numbers)
 
     async def say(

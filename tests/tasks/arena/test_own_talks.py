@@ -4,10 +4,11 @@ import asyncio
 from datetime import UTC, datetime
 
 from schemas.upkeep import TermsVersion
+from tasks.arena.conversations import Mode
 from tasks.arena.live import digest_of_terms
 from tasks.arena.words import page_words
 from tests.arena_pages import Page, application
-from tests.built_arena import image_file
+from tests.built_arena import VISIT, Scripted, image_file
 
 
 def test_a_visitors_talks_are_listed_newest_first_to_that_visitor_alone(build, admission):
@@ -58,6 +59,56 @@ def test_a_forgotten_talk_is_not_listed(build, admission):
         return (await visitor.client.get("/")).text
 
     assert "A question" not in asyncio.run(visits())
+
+
+def test_all_is_forgotten_though_the_lines_of_a_newer_talk_are_gone(build):
+    built = build()
+
+    async def talks():
+        older = await built.say("The older question")
+        await built.finished(older)
+        length = sum(file.stat().st_size for file in built.folder.glob("vision-tmp-*.json"))
+        newer = await built.say("The newer question")
+        await built.finished(newer)
+        (file,) = built.folder.glob("vision-tmp-*.json")
+        file.write_bytes(file.read_bytes()[:length])
+        built.arena.tidy(seconds=-1)
+        assert await built.arena.forget_all(VISIT) == 2
+        return {side.conv_id for side in older.sides} | {newer.id}
+
+    ids = asyncio.run(talks())
+    assert ids <= set((built.folder / "takedown_requests.txt").read_text().split())
+    assert built.arena.listed(VISIT.owner) == []
+
+
+def test_all_is_forgotten_with_a_talk_of_which_only_a_report_was_logged(build):
+    built = build({"broken": Scripted(("Bad", None)), "also-broken": Scripted(("Bad", None))})
+
+    async def talks():
+        conversation = await built.say("A question")
+        await built.finished(conversation)
+        await built.arena.flag(conversation, 1, VISIT)
+        built.arena.tidy(seconds=-1)
+        await built.arena.forget_all(VISIT)
+        return {side.conv_id for side in conversation.sides}
+
+    ids = asyncio.run(talks())
+    assert set((built.folder / "takedown_requests.txt").read_text().split()) == ids
+
+
+def test_all_is_forgotten_with_a_first_answer_that_is_still_coming(build):
+    built = build({"good-model": Scripted(("One", asyncio.Event()))})
+
+    async def talks():
+        conversation = await built.say("A question", mode=Mode.DIRECT, chosen=["good-model"])
+        while not conversation.said(0):
+            await asyncio.sleep(0.01)
+        assert await built.arena.forget_all(VISIT) == 1
+        return conversation
+
+    conversation = asyncio.run(talks())
+    assert conversation.forgotten and not conversation.answering
+    assert (built.folder / "takedown_requests.txt").read_text().split() == [conversation.id]
 
 
 def test_a_talk_that_began_with_a_picture_alone_has_a_title(build, admission):
