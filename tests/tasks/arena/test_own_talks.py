@@ -1,11 +1,18 @@
 """The list of one's talks at the side of the page."""
 
 import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from threading import Barrier
+
+import pytest
 
 from schemas.upkeep import TermsVersion
 from tasks.arena.conversations import Mode
 from tasks.arena.live import digest_of_terms
+from tasks.arena.logs import Line, LogFolder
+from tasks.arena.past import Past
 from tasks.arena.words import page_words
 from tests.arena_pages import Page, application
 from tests.built_arena import VISIT, Scripted, image_file
@@ -212,3 +219,51 @@ def test_the_saved_file_has_all_terms_that_were_agreed_to_in_a_talk(build, admis
     (saved,) = asyncio.run(visits())
     digests = [digest_of_terms(text) for text in (page_words("en")["terms_text"], "Terms 1", "Terms 2")]
     assert [terms["version"] for terms in [*saved["earlier_terms"], saved["terms"]]] == digests
+
+
+def record_of(number: str, browser: str) -> dict:
+    """What the list of talks reads of a line."""
+    return {"arena": {"browser": browser, "sides": [{"conv_id": number}]}}
+
+
+@pytest.fixture
+def past(tmp_path):
+    """An empty list of talks, while threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield Past(LogFolder(tmp_path), list)
+    sys.setswitchinterval(interval)
+
+
+def test_a_talk_that_begins_while_another_is_forgotten_stays_listed(past):
+    place = Line("file", 0)
+    for number in range(300):
+        past.note(record_of(f"old {number}", f"browser {number}"), place)
+    begun = range(300)
+
+    def begin():
+        for number in begun:
+            past.note(record_of(f"new {number}", f"visitor {number}"), place)
+
+    with ThreadPoolExecutor() as threads:
+        noting = threads.submit(begin)
+        forgotten = 0
+        while not noting.done() and forgotten < 300:
+            past.drop({f"old {forgotten}"})
+            forgotten += 1
+        noting.result()
+    assert forgotten and all(past.numbers(f"visitor {number}") == [f"new {number}"] for number in begun)
+
+
+def test_a_battle_whose_first_answers_end_at_once_is_listed_once(past):
+    together = Barrier(2)
+
+    def note():
+        for number in range(3000):
+            together.wait()
+            past.note(record_of(str(number), "browser"), Line("file", 0))
+
+    with ThreadPoolExecutor() as threads:
+        for noting in [threads.submit(note), threads.submit(note)]:
+            noting.result()
+    assert sorted(past.numbers("browser")) == sorted({str(number) for number in range(3000)})
