@@ -573,6 +573,7 @@ class Arena:
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""
         self._check_owner(conversation, visit)
+        was_closed, conversation.closed = conversation.closed, True  # meanwhile nothing more is asked
         await self.stop(conversation, visit)
         unnamed = conversation.unanswered_pictures()
         # of all sides: the number is the first one's, and a report may be about one that gave no whole answer
@@ -584,8 +585,12 @@ class Arena:
             self.logs.drop_images(unnamed)
 
         if not conversation.forgotten:
-            await self._written(write)
-        conversation.forgotten = conversation.closed = True
+            try:
+                await self._written(write)
+            except Refused:
+                conversation.closed = was_closed or conversation.revealed  # the next try writes it
+                raise
+        conversation.forgotten = True
         conversation.link = ""
         self.past.drop({conversation.id})
         self.cast[:] = [cast for cast in self.cast if cast.battle != conversation.id]
