@@ -239,20 +239,20 @@ def test_a_talk_that_begins_while_another_is_forgotten_stays_listed(past):
     place = Line("file", 0)
     for number in range(300):
         past.note(record_of(f"old {number}", f"browser {number}"), place)
-    begun = range(300)
+    together = Barrier(2)
 
     def begin():
-        for number in begun:
+        together.wait()
+        for number in range(1000):
             past.note(record_of(f"new {number}", f"visitor {number}"), place)
 
     with ThreadPoolExecutor() as threads:
         noting = threads.submit(begin)
-        forgotten = 0
-        while not noting.done() and forgotten < 300:
-            past.drop({f"old {forgotten}"})
-            forgotten += 1
+        together.wait()
+        for number in range(300):
+            past.drop({f"old {number}"})
         noting.result()
-    assert forgotten and all(past.numbers(f"visitor {number}") == [f"new {number}"] for number in begun)
+    assert all(past.numbers(f"visitor {number}") == [f"new {number}"] for number in range(1000))
 
 
 def test_a_battle_whose_first_answers_end_at_once_is_listed_once(past):
