@@ -167,10 +167,15 @@ class Answers:
             record = chat_record(conversation, side, user, self._about)
             pictures = [picture for prompt in conversation.prompts for picture in prompt.pictures]
 
-            def write() -> None:
-                for picture in pictures:  # again: another conversation may have dropped it
+            def keep_pictures() -> None:
+                for picture in pictures:
                     self._logs.keep_image(picture.name, picture.png)
-                self.noted(record, self._logs.append(record, utc(answer.finished)))
+
+            def write() -> None:
+                keep_pictures()  # another conversation may have dropped them
+                line = self._logs.append(record, utc(answer.finished))
+                keep_pictures()  # or before the line named them
+                self.noted(record, line)
 
             try:
                 await asyncio.to_thread(write)

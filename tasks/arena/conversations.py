@@ -177,6 +177,11 @@ class ArenaConversation:
         return self.sides[0].conv_id
 
     @property
+    def is_logged(self) -> bool:
+        """Whether a line of the log is about it: an answer, or a report on one that broke off."""
+        return bool(self.voted) or any(side.logged for side in self.sides)
+
+    @property
     def open(self) -> bool:
         """Whether every model has open weights."""
         return all(side.model.open for side in self.sides)

@@ -162,8 +162,7 @@ def notice(conversation: ArenaConversation, before: int | None = None) -> str:
     """One line of news of a conversation."""
     texts = page_words()
     if conversation.forgotten:
-        logged = any(side.logged for side in conversation.sides)
-        return str(texts["forgotten" if logged else "nothing_kept"])
+        return str(texts["forgotten" if conversation.is_logged else "nothing_kept"])
     if before is not None:
         return str(texts["queued"]).format(before=before) if before else str(texts["queued_next"])
     cast = conversation.voted.get(("vote", *conversation.state))

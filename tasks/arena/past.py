@@ -60,7 +60,8 @@ class Past:
         """Number of a conversation -> its read-only pages."""
         self.links_read_to: dict[str, int] = {}
         """File -> the bytes in which links were looked for."""
-        self._links_change = Lock()
+        self._change = Lock()
+        """Held by whoever changes what is known: answers are noted on threads, and requests come meanwhile."""
         self._lines: dict[str, list[Line]] = {}
         """Number of a conversation -> its lines, in order."""
         self._of: dict[str, list[str]] = {}
@@ -75,11 +76,13 @@ class Past:
     def note(self, record: LoggedRecord, line: Line) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
         match record.get("arena"):
-            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]} if number not in self._gone:
-                if number not in self._lines:
-                    self._of.setdefault(browser, []).append(number)
-                self._lines.setdefault(number, []).append(line)
-                with self._links_change:
+            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}:
+                with self._change:
+                    if number in self._gone:
+                        return
+                    if number not in self._lines:
+                        self._of.setdefault(browser, []).append(number)
+                    self._lines.setdefault(number, []).append(line)
                     self._note_link(record, line)
 
     def _note_link(self, record: LoggedRecord, line: Line) -> None:
@@ -96,7 +99,7 @@ class Past:
         Another process may have written that it is shared, no more, or to be removed: the log and the requests tell.
         Raises Refused: "no_link" for an address that never was, "link_gone" for one that was taken back.
         """
-        with self._links_change:
+        with self._change:
             for record, line in self._logs.added(self.links_read_to, _LINK_MARK):
                 if _number_of(record):
                     self._note_link(record, line)
@@ -129,25 +132,34 @@ class Past:
 
     def drop(self, numbers: Collection[str]) -> None:
         """Let conversations go whose removal was asked for."""
-        with self._links_change:
+        with self._change:
             self._gone.update(numbers)
             for address in set().union(*(self._linked.pop(number, set()) for number in numbers)):
                 self._links[address] = None
-        gone = {number for number in numbers if self._lines.pop(number, None)}
-        if gone:
-            # each browser's numbers without those that go
-            self._of = {
-                browser: [kept_number for kept_number in numbers_of_browser if kept_number not in gone]
-                for browser, numbers_of_browser in self._of.items()
-            }
+            gone = {number for number in numbers if self._lines.pop(number, None)}
+            if gone:
+                # each browser's numbers without those that go
+                self._of = {
+                    browser: [kept_number for kept_number in numbers_of_browser if kept_number not in gone]
+                    for browser, numbers_of_browser in self._of.items()
+                }
 
     def numbers(self, browser: str) -> list[str]:
         """A browser's conversations, newest first."""
         return list(reversed(self._of.get(browser, [])))
 
+    def conv_ids(self, number: str) -> list[str]:
+        """The ids of all sides of a conversation, as far as its lines tell them; its number is the first one."""
+        records = self._read(number, self._lines.get(number, []))
+        ids = [side["conv_id"] for record in records for side in record["arena"]["sides"]]
+        return list(dict.fromkeys([number, *ids]))
+
     def titles(self, browser: str) -> list[TalkTitle]:
         """A browser's newest conversations, newest first, by their first message."""
-        return [self._title(number, self._lines[number][0]) for number in self.numbers(browser)[:_TITLES_MAX]]
+        newest = self.numbers(browser)[:_TITLES_MAX]
+        # the lines of each; a talk may be forgotten meanwhile
+        lines_of = {number: self._lines.get(number) for number in newest}
+        return [self._title(number, lines[0]) for number, lines in lines_of.items() if lines]
 
     def _read_title(self, number: str, line: Line) -> TalkTitle:
         """The title of the conversation whose first line is this one; empty where it is not there any more."""
@@ -161,7 +173,7 @@ class Past:
         """A browser's conversation as its lines tell it; None when it has none of this number."""
         if number not in self._of.get(browser, []):
             return None
-        return self._whole(self._read(number, self._lines[number]), owner)
+        return self._whole(self._read(number, self._lines.get(number, [])), owner)
 
     def _read(self, number: str, lines: Sequence[Line]) -> list[LoggedRecord]:
         """The records of a conversation's lines; what stands there now and is another's is left out."""

@@ -126,9 +126,21 @@ class Arena:
 
     async def forget_all(self, visit: Visit) -> int:
         """Ask for the removal of everything of a browser. Returns how many conversations there were."""
-        numbers = self.past.numbers(self.visitors.browser(visit.owner)) if visit.owner else []
+        if not visit.owner:
+            return 0
+        logged = self.past.numbers(self.visitors.browser(visit.owner))
+        # talks in memory, with those whose first answers still come
+        current = [talk.id for talk in self._open_now.values() if talk.owner == visit.owner and not talk.forgotten]
+        numbers = list(dict.fromkeys([*logged, *current]))
         for number in numbers:
-            await self.forget(self.find(number, visit.owner), visit)
+            try:
+                conversation = self.find(number, visit.owner)
+            except Refused:  # no answer of it is in the log: it was removed there, or never came
+                ids = self.past.conv_ids(number)
+                await self._written(partial(self.logs.ask_takedown, ids))
+                self.past.drop({number})
+            else:
+                await self.forget(conversation, visit)
         return len(numbers)
 
     async def say(
@@ -561,22 +573,28 @@ class Arena:
     async def forget(self, conversation: ArenaConversation, visit: Visit) -> bool:
         """Ask for the removal of everything that was logged of a conversation. Returns whether anything was."""
         self._check_owner(conversation, visit)
+        was_closed, conversation.closed = conversation.closed, True  # meanwhile nothing more is asked
         await self.stop(conversation, visit)
-        logged = [side.conv_id for side in conversation.sides if side.logged]
         unnamed = conversation.unanswered_pictures()
+        # of all sides: the number is the first one's, and a report may be about one that gave no whole answer
+        asked_ids = [side.conv_id for side in conversation.sides] if conversation.is_logged else []
 
         def write() -> None:
-            if logged:
-                self.logs.ask_takedown(logged)
+            if asked_ids:
+                self.logs.ask_takedown(asked_ids)
             self.logs.drop_images(unnamed)
 
         if not conversation.forgotten:
-            await self._written(write)
-        conversation.forgotten = conversation.closed = True
+            try:
+                await self._written(write)
+            except Refused:
+                conversation.closed = was_closed or conversation.revealed  # the next try writes it
+                raise
+        conversation.forgotten = True
         conversation.link = ""
         self.past.drop({conversation.id})
         self.cast[:] = [cast for cast in self.cast if cast.battle != conversation.id]
-        return bool(logged)
+        return bool(asked_ids)
 
     def health(self) -> dict[str, Any]:
         """Answer of `/health`: counts without persons and without names."""

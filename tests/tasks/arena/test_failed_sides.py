@@ -64,6 +64,38 @@ def test_only_the_failed_side_gets_another_model_and_the_log_says_so(build, tmp_
     assert [models[side.conv_id] for side in conversation.sides] == [side.model.name for side in conversation.sides]
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_forgotten_battle_of_which_one_side_failed_stays_forgotten_after_a_restart(build, place):
+    built = build({"broken": Scripted(BROKEN), "good-model": Scripted(), "second-model": Scripted(("Bye.",))})
+
+    async def battle():
+        conversation = await half_failed(built, place)
+        await built.arena.forget(conversation, VISIT)
+        return conversation.id
+
+    number = asyncio.run(battle())
+    again = build(built.models)
+    again.arena.read_logs()
+    assert number not in [talk["number"] for talk in again.arena.listed(VISIT.owner)]
+    with pytest.raises(Refused, match="was forgotten"):
+        again.arena.find(number, VISIT.owner)
+
+
+def test_a_report_on_an_answer_that_broke_off_is_forgotten_with_its_talk(build):
+    built = build({"broken": Scripted(("Bad", None))})
+
+    async def talk():
+        conversation = await built.say(mode=Mode.DIRECT, chosen=["broken"])
+        await built.finished(conversation)
+        await built.arena.flag(conversation, 0, VISIT)
+        await built.arena.forget(conversation, VISIT)
+        return conversation.id
+
+    number = asyncio.run(talk())
+    assert [record["state"]["conv_id"] for record, _ in built.seen()] == [number]
+    assert (built.folder / "takedown_requests.txt").read_text().split() == [number]
+
+
 def test_a_side_that_fails_again_is_drawn_among_those_that_have_not_failed_until_none_is_left(build):
     broken = {f"broken-{number}": Scripted(BROKEN) for number in range(3)}
     built = build({"good-model": Scripted(), **broken})

@@ -316,6 +316,51 @@ def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing
     assert not (built.folder / "takedown_requests.txt").exists()
 
 
+def test_nothing_is_asked_of_a_talk_that_is_being_forgotten(build):
+    """Another process holds the lock of the list of requests meanwhile."""
+    built = build({"good-model": Scripted()})
+
+    async def talk():
+        conversation = await built.say(mode=Mode.DIRECT, chosen=["good-model"])
+        await built.finished(conversation)
+        with (built.folder / "takedown_requests.txt").open("a") as requests:
+            fcntl.flock(requests, fcntl.LOCK_EX)
+            forgetting = asyncio.create_task(built.arena.forget(conversation, VISIT))
+            await asyncio.sleep(0.01)
+            with pytest.raises(Refused):
+                await built.arena.regenerate(conversation, VISIT)
+            with pytest.raises(Refused):
+                await built.say("More?", conversation=conversation)
+        await forgetting
+
+    asyncio.run(talk())
+    assert len(built.models["good-model"].asked) == 1
+
+
+def test_a_picture_that_another_talk_forgets_stays_with_the_answer_that_is_being_logged(build, admission):
+    """Another process holds the lock of the log file meanwhile."""
+    models = {"good-model": Scripted(), "broken": Scripted((None,))}
+    built = build(models, vision=tuple(models))
+    picture = admission.picture(image_file())
+
+    async def talks():
+        failed = await built.say("Look", [picture], mode=Mode.DIRECT, chosen=["broken"])
+        await built.finished(failed)
+        first = await built.say("Begin the file", mode=Mode.DIRECT, chosen=["good-model"])
+        await built.finished(first)
+        (file,) = built.folder.glob("vision-tmp-*.json")
+        with file.open("rb") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            answered = await built.say("Look", [picture], mode=Mode.DIRECT, chosen=["good-model"])
+            await asyncio.sleep(0.2)
+            await built.arena.forget(failed, VISIT)
+        await built.finished(answered)
+        built.arena.tidy(seconds=-1)
+        return built.arena.find(answered.id, VISIT.owner)
+
+    assert not asyncio.run(talks()).closed
+
+
 @pytest.mark.parametrize("vision", [("good-model", "second-model"), ()], ids=["drawn", "no model reads images"])
 def test_a_known_image_ends_the_conversation_and_its_lines_are_flagged(build, vision):
     built = build(vision=vision)
