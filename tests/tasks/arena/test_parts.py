@@ -251,7 +251,8 @@ def test_every_text_that_annotators_are_asked_is_in_the_file_of_words():
     for file in TASKS.rglob("*.py"):
         if re.search(r"\((Drawn|Review)Queue\):", file.read_text(encoding="utf-8")):
             import_module(".".join(file.relative_to(TASKS.parent).with_suffix("").parts))
-    queues = {*ReviewQueue.__subclasses__(), *DrawnQueue.__subclasses__()} - {DrawnQueue}
+    every_queue = {*ReviewQueue.__subclasses__(), *DrawnQueue.__subclasses__()} - {DrawnQueue}
+    queues = {queue for queue in every_queue if queue.__module__.startswith("tasks.")}  # not those of other tests
     asked = {queue.title for queue in queues} | {choice.label for queue in queues for choice in queue.choices}
     assert len(queues) > 8
     assert asked <= set(page_words("en")["task_texts"])
