@@ -222,6 +222,7 @@ class OfStore:
         vote_reasons = _vote_reasons(items, row)
         sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], self._products)
         spans = _spans_together(items, conversations, vote_reasons, found_in(self._store, texts_of(sections)))
+        # a side is one conversation of the item, masked: one, or two of a battle
         sides = [_side(items, conversation, spans, opened) for conversation in conversations]
         vote_reason = [stretch for text in vote_reasons for stretch in masked_parts(text, spans[text], opened)]
         texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
@@ -327,6 +328,7 @@ def _conversations(items: StoredItems, row: Mapping[str, Any]) -> list[dict[str,
         return []
     ids = [battle["conversation_a"], battle["conversation_b"]] if battle else [row["id"]]
     rows = {side["conversation_id"]: side for side in items.whole_conversations.iter_rows(named=True)}
+    # in the order in which they are shown; without a side that is gone
     conversations = [rows[side_id] for side_id in ids if side_id in rows]
     if len(conversations) < len(ids):  # of a battle with one side, nobody could tell which one it is
         return []
@@ -346,8 +348,10 @@ def _spans_together(
 
     Texts that were read in its images are among them.
     """
+    # a pair is one message and its text id
     messages = ((turn["content"], turn["text_id"]) for conversation in conversations for turn in conversation["turns"])
     read = items.values("image_text")
+    # an element is what was read in one image that any conversation shows
     in_images = (read[image]["text"] for row in conversations for image in row["image_ids"] if image in read)
     ids = dict(chain(messages, vote_reasons.items(), ((text, text_id(text)) for text in in_images if text)))
     spans = {**of_sections} | {text: _spans(items, content_id) for text, content_id in ids.items()}

@@ -259,6 +259,7 @@ def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
         at_head = remote.with_retries(lambda: _clear_head(remote, theirs, revision), "clearing the head of")
         remote.squash("main")
         moved = _leave_past(remote, commit, revision, {*tags} - {revision}, previews)
+    # one tree a version, preview or head that stays: path -> file
     kept_trees = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
     deleted_ids = {*_large([theirs, before])} - {*_large(kept_trees)}
     deleted = remote.with_retries(lambda: _delete_large(remote, deleted_ids), "removing files from")
@@ -282,6 +283,7 @@ def require_version(api: HfApi, repo: str, revision: str) -> str:
     check_name(repo, longest="")
     remote = Remote(api, repo)
     branches = remote.branches()
+    # tag whose move was interrupted -> the commit it is to have
     moving = {name.removeprefix(_MOVING): commit for name, commit in branches.items() if name.startswith(_MOVING)}
     previews = {name: commit for name, commit in branches.items() if name.startswith(PREVIEW)}
     commits = {**moving, **remote.tags(), **previews}
@@ -327,6 +329,7 @@ def _finish_moves(remote: Remote) -> None:
 
 def _tell_of_branches(remote: Remote, theirs: Tree, known: Collection[str]) -> None:
     """Name branches of others that have files of the version: nobody but their makers knows what they are for."""
+    # ids of the contents that the version has, whatever their paths are elsewhere
     version_ids = {file.blob_id for path, file in theirs.items() if managed(path)}
     for branch in sorted({*remote.branches()} - {*known}):
         if any(file.blob_id in version_ids for file in _tree(remote, branch).values()):
@@ -348,6 +351,7 @@ def _clear_head(remote: Remote, theirs: Tree, version: str) -> int:
     file. All that publishing writes belongs to it then, also what was changed by hand.
     """
     head, tree = remote.head("main"), remote.tree("main")
+    # the paths of the head that a release, and no person, wrote
     head_paths = [path for path in tree if managed(path)]
     on_main = shown_version(remote, tree)
     has_files = any(path in theirs and theirs[path].blob_id == tree[path].blob_id for path in head_paths)

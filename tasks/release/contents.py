@@ -318,6 +318,7 @@ def forbidden_data(policy: Policy, roles: Collection[str] = tuple(_OVER), in_bat
     `in_battles`: also those for which it drops a battle alone. Rules about the models of a conversation are left out: a
     row does not have the name that a renamed model had in the log.
     """
+    # parts of a conversation that any of these roles writes
     parts = set().union(*(_OVER[role] for role in roles))
     return _types(
         rule
@@ -335,6 +336,7 @@ def forbidden_in(policy: Policy, config: str) -> Forbidden:
     What voters wrote is withheld by every rule over users' messages that does more than tag, whatever it drops.
     """
     words = (rule for rule in policy.rules if rule.over in _OVER["user"] and rule.action is not Action.TAG)
+    # role -> types of personal data that no message of it may hold
     by_role = {role: forbidden_data(policy, [role], config == "battle") for role in _OVER}
     return Forbidden(by_role, _types(words), forbidden_data(policy))
 
@@ -411,6 +413,7 @@ def _written(group: pl.DataFrame, forbidden: Forbidden) -> Iterator[tuple[str, p
         messages = group[name].explode().drop_nulls().struct.unnest()
         # messages with the same types forbidden are searched together, so that each distinct text is searched once
         for types in sorted(set(forbidden.messages.values()), key=sorted):
+            # roles with the same types: their messages are searched together
             roles = [role for role, of_role in forbidden.messages.items() if of_role == types]
             yield name, messages.filter(pl.col("role").is_in(roles))["content"], types
     for name in (column for column in _WORDS if column in group.columns):
