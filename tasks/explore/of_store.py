@@ -78,7 +78,7 @@ Explained = Callable[[StoredItems, Account], list[str]]
 
 
 class _Reading:
-    """A store as it was when its tables had last changed; each part of it is made when it is first needed.
+    """Parts read of a store since its tables last changed; each is made when it is first needed.
 
     A request that began before a change may still read here. What it makes late stays here, so that no later request
     sees what was taken down meanwhile.
@@ -153,7 +153,7 @@ class OfStore:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the listing again when tables have changed. Raises Gone while a takedown is unfinished."""
+        """Begin a new reading when tables have changed. Raises Gone while a takedown is unfinished."""
         if self._written.read_bytes(UNFINISHED) is not None:
             raise Gone("a takedown is under way, or was interrupted: finish it with `curate takedown`, then reload")
         lists_of_parts = [self._list_of_parts(table) for table in _TABLES]
@@ -198,7 +198,7 @@ class OfStore:
         return reading.images[image_id].bytes
 
     def item(self, key: str, opened: bool) -> Item | None:
-        """A conversation or battle, with why it was kept or dropped."""
+        """A conversation, or a battle with its sides, and why it was kept or dropped."""
         listed = self.listing.filter(pl.col("key") == key)
         if listed.is_empty():
             return None
@@ -353,9 +353,10 @@ def _spans_together(
     read = items.values("image_text")
     # an element is what was read in one image that any conversation shows
     in_images = (read[image]["text"] for row in conversations for image in row["image_ids"] if image in read)
-    ids = dict(chain(messages, vote_reasons.items(), ((text, text_id(text)) for text in in_images if text)))
-    spans = {**of_sections} | {text: _spans(items, content_id) for text, content_id in ids.items()}
-    return dict(zip(spans, with_repeats([*spans.items()]), strict=True))
+    # every text of the item itself -> its id, then with those of other sections -> what was found in it alone
+    id_by_text = dict(chain(messages, vote_reasons.items(), ((text, text_id(text)) for text in in_images if text)))
+    found = {**of_sections} | {text: _spans(items, content_id) for text, content_id in id_by_text.items()}
+    return dict(zip(found, with_repeats([*found.items()]), strict=True))
 
 
 def _spans(items: StoredItems, content_id: str) -> list[dict[str, Any]] | None:

@@ -156,7 +156,7 @@ class Push:
             remote.ask(remote.api.create_branch, f"making branch {branch} of", branch=branch, exist_ok=True)
 
     def _commit(self) -> str:
-        """One commit that adds the files and deletes those of other versions; returns its id."""
+        """One commit that adds the files and deletes all others that a release wrote; returns its id."""
         api, repo, branch = self._remote.api, self.repo, self._plan.branch
         head = self._remote.head(branch)
         adding = [_addition(path, content) for path, content in self.files.items()]
@@ -185,10 +185,10 @@ def _batches(adding: list[CommitOperationAdd]) -> Iterator[list[CommitOperationA
 def check_hub(
     api: HfApi, release: Path, plan: UploadPlan, store: Store | None, site: Path | None = None
 ) -> dict[Push, str | None]:
-    """Check every repository of a plan before anybody is asked for approval. Changes nothing on the Hub.
+    """Check every repository of a plan, before anybody is asked for approval and again before anything is sent.
 
-    Returns each upload with its commit, or None if it is not published yet. Raises HubError, BadInput or
-    ReleaseConflict; the last also when everything is published and on record.
+    Changes nothing on the Hub. Returns each push with its commit, or None if it is not published yet. Raises HubError,
+    BadInput or ReleaseConflict; the last also when everything is published, and on record where there is a store.
     """
     parts = [Push(api, release, plan, upload, store, site) for upload in plan.uploads]
     pushes = {push: push.check() for push in parts}
@@ -201,7 +201,7 @@ def publish_release(
     api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, site: Path | None = None,
     by: str = "",
 ) -> dict[str, str]:  # fmt: skip
-    """Publish to every repository of the plan. Returns repository -> commit; the store records it.
+    """Publish to every repository of the plan. Returns repository -> commit; the store, if there is one, records it.
 
     `site`: the folder with `explorer/`, when the plan has one. `by`: who approved it, for the audit log.
 
@@ -240,7 +240,7 @@ def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
     """Remove a version with its tag, or a preview with its branch. Returns counts of what was removed.
 
     Later versions and previews were committed on top of it, and would show its files as their past: they get commits of
-    the same files without one. Files that another version also has stay. What branches of others hold is told on
+    the same files without one. Large files that another version also has stay. What branches of others hold is told on
     stderr; large files that only such a branch and the version have are deleted all the same.
 
     The tag is deleted last because it tells which files belong to the version, so the same call completes an
@@ -318,7 +318,7 @@ def _leave_past(remote: Remote, commit: str, version: str, tags: Iterable[str], 
 
 
 def _finish_moves(remote: Remote) -> None:
-    """Put tags that are being moved where their branches are, and delete these branches; also after an interruption."""
+    """Make the tags anew that a move deleted, each where its branch is, and delete these branches."""
     tags = remote.tags()
     for branch in [name for name in remote.branches() if name.startswith(_MOVING)]:
         if branch.removeprefix(_MOVING) not in tags:
