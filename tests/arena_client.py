@@ -16,14 +16,15 @@ class Visitor:
         self.client.get("/")
         if accepted:
             self.client.post("/terms").raise_for_status()
-        self.number = ""
+        self.number, self.answers = "", (0, 0)
+        """The talk, and the answers that this browser shows last."""
 
     def say(self, text: str, **more) -> list[dict]:
         """Everything that the page is told until the answers have ended, or the refusal."""
         told = self.client.post("/say", json={"mode": "battle", "text": text, "number": self.number} | more).json()
         if "refused" in told:
             return [told]
-        self.number = told["number"]
+        self.number, self.answers = told["number"], told["answers"]
         return [told, *self.listen()]
 
     def listen(self) -> list[dict]:
@@ -34,7 +35,9 @@ class Visitor:
 
     def act(self, what: str, **values) -> dict:
         """What the page is told of an action on the conversation."""
-        return self.client.post(f"/c/{self.number}/{what}", json=values).json()
+        told = self.client.post(f"/c/{self.number}/{what}", json={"answers": self.answers} | values).json()
+        self.answers = told.get("answers", self.answers)
+        return told
 
     def vote(self, which: int = 0, words: str = "") -> str:
         """What the page says of a vote once it has been cast, with its reason."""

@@ -15,7 +15,8 @@ class Page:
         self.client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=headers
         )
-        self.number = ""
+        self.number, self.answers = "", (0, 0)
+        """The talk, and the answers that this page shows last."""
 
     async def begin(self) -> None:
         """Get the cookie, and accept the terms."""
@@ -25,12 +26,15 @@ class Page:
     async def say(self, text: str, pictures=(), **options) -> dict:
         said = {"mode": "battle", "text": text, "number": self.number, "pictures": list(pictures), **options}
         told = (await self.client.post("/say", json=said)).json()
-        self.number = told["number"]
+        self.number, self.answers = told["number"], told["answers"]
         await self.client.get(f"/c/{self.number}/events")
         return told
 
     async def act(self, what: str, **values) -> dict:
-        return (await self.client.post(f"/c/{self.number}/{what}", json=values)).json()
+        click = {"answers": self.answers} | values
+        told = (await self.client.post(f"/c/{self.number}/{what}", json=click)).json()
+        self.answers = told.get("answers", self.answers)
+        return told
 
     async def share(self) -> str:
         """Share the talk; returns the address of its link."""

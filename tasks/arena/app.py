@@ -47,6 +47,8 @@ _DECODED_AT_ONCE_MAX = 2
 """One upload may take 0.35 GB of memory while it is decoded."""
 _UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
 """Uploads that are read at once: of all visitors, and of one."""
+_ON_ANSWERS = frozenset({"vote", "reveal", "reason", "react", "flag", "again", "anew", "share"})
+"""Actions on the answers that a page shows; the others are on the whole conversation."""
 _TIDY_SECONDS = 30.0
 _PNG = "image/png"
 _UNLISTED = {"x-robots-tag": "noindex, nofollow, noarchive", "cache-control": "no-store"}
@@ -76,8 +78,8 @@ class Act(BaseModel):
     comments: list[str] = Field(default=[], max_length=2)
     """On each side, or on the one answer of a reaction."""
     place: int = 0
-    turn: int = 0
-    """Number of the message that a reaction's answer is to, from 1."""
+    answers: tuple[int, int] = (0, 0)
+    """The answers that the page shows, or the one that a reaction is to: as `ArenaConversation.state` has them."""
     goes_on: bool = False
     """Whether the talk goes on after a vote, with the names hidden."""
     withdrawn: bool = False
@@ -158,7 +160,7 @@ class ServedArena:
         """Do something with a conversation."""
         visit = self.visit(request)
         conversation, arena, kind = self.arena.find(number, visit.owner), self.arena, act.kind or RecordType.CHAT
-        reaction = AnswerReaction(kind, act.turn, act.place, tuple(act.chips), "".join(act.comments[:1]))
+        reaction = AnswerReaction(kind, act.answers[0], act.place, tuple(act.chips), "".join(act.comments[:1]))
         done: dict[str, Callable[[], Awaitable[Any]]] = {
             "vote": lambda: arena.vote(conversation, kind, visit, act.goes_on),
             "reveal": lambda: arena.reveal(conversation, visit),
@@ -174,6 +176,8 @@ class ServedArena:
         }
         if what not in done:
             raise Refused("not_understood")
+        if what in _ON_ANSWERS:
+            _require_shown(conversation, what, act)
         await done[what]()
         explained = what == "reason" or (what == "react" and (reaction.reasons or reaction.comment))
         thanks = {"notice": page_words()["reason_saved"]} if explained else {}
@@ -369,6 +373,14 @@ def _image_routes(app: FastAPI, served: ServedArena) -> None:
     def remove(name: str, request: Request) -> Response:
         served.uploads.discard([name], served.visit(request).owner)
         return Response(status_code=204)
+
+
+def _require_shown(conversation: ArenaConversation, what: str, act: Act) -> None:
+    """Raises Refused for a click on answers that another tab has followed or made anew since its page showed them."""
+    turn, _ = act.answers
+    answer = conversation.answer_to(turn, act.place) if what == "react" else None
+    if act.answers != ((turn, answer.regenerated) if answer else conversation.state):
+        raise Refused("answers_changed")
 
 
 def _thumb_of(examples: Examples | None, kind: str) -> Response:

@@ -133,6 +133,7 @@ class ArenaPages:
         return {
             "number": conversation.id,
             "address": f"/c/{conversation.id}",
+            "answers": conversation.state,
             "messages": self._part("messages.html", conversation),
             "bar": self._part("bar.html", conversation),
             "talks": self._talks(conversation.browser, conversation),
@@ -199,6 +200,8 @@ class ShownAnswer:
     """From the question to its end; 0 while it comes, and where it is not known."""
     turn: int = 0
     """Number of the message that it is to, from 1."""
+    regenerated: int = 0
+    """How many answers to the same message came before it."""
     reaction: RecordType | None = None
     """The visitor's reaction to it."""
     may_react: bool = False
@@ -263,7 +266,7 @@ def shown_answer(conversation: ArenaConversation, place: int, answer: StreamedAn
         rendered(without_names(answer.text, names, answer.done)),
         rendered(without_names(answer.thinking, names, answer.done)) if answer.thinking else "",
         thought, answer.failed, answer.stopped and not answer.failed, not answer.done,
-        answer.finished - answer.started if answer.done and answer.started else 0.0,
+        answer.finished - answer.started if answer.done and answer.started else 0.0, regenerated=answer.regenerated,
     )  # fmt: skip
 
 

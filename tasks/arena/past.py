@@ -204,11 +204,7 @@ class Past:
         ]
         conversation.terms = TermsAccepted(**marks["terms"]) if "terms" in marks else None
         conversation.moderation = longest["arena"]["moderation"]["flagged_categories"]
-        for side in sides:
-            # one failed answer for each message that the log has no answer of this side to
-            side.answers += [
-                StreamedAnswer(done=True, failed=True) for _ in range(len(conversation.prompts) - len(side.answers))
-            ]
+        _add_failed(sides, len(conversation.prompts))
         lost = any(not picture.png for prompt in conversation.prompts for picture in prompt.pictures)
         conversation.closed = lost or any(side.model.name not in self._models for side in sides)
         for record in records:
@@ -226,7 +222,12 @@ class Past:
             sampled = {key: params[key] for key in ("temperature", "top_p")}
             side.model = model.model_copy(update=sampled | {"answer_tokens_max": params["max_new_tokens"]})
             texts = [text or "" for role, text in last["state"]["messages"] if role == "assistant"]
-            side.answers = [StreamedAnswer(text, done=True) for text in texts]
+            # number of messages in a line -> how many answers to its last one came before; the last line counts
+            regenerated = {_prompt_count(record): record["arena"]["regenerated"] for record in lines}
+            side.answers = [
+                StreamedAnswer(text, done=True, regenerated=regenerated.get(number, 0))
+                for number, text in enumerate(texts, 1)
+            ]
             side.answers[-1] = StreamedAnswer(
                 texts[-1], marks.get("thinking", ""), last["start"],
                 first=last["start"] + marks.get("first_word_seconds", 0.0),
@@ -262,6 +263,17 @@ def _prompt_count(record: LoggedRecord) -> int:
     return sum(role == "user" for role, _ in record["state"]["messages"])
 
 
+def _add_failed(sides: Sequence[Side], prompt_count: int) -> None:
+    """Add the answers that failed, of which the log has no line; one may have replaced an answer that it has."""
+    answered = [side.answers[-1].regenerated for side in sides if len(side.answers) == prompt_count]
+    newest = max(answered, default=0)
+    for side in sides:
+        if len(side.answers) == prompt_count and side.answers[-1].regenerated < newest:
+            side.answers.pop()
+        missing_count = prompt_count - len(side.answers)
+        side.answers += [StreamedAnswer(done=True, failed=True, regenerated=newest) for _ in range(missing_count)]
+
+
 def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:
     """Note a vote, reaction, report or share of the log on the state that it was given."""
     kind, state = RecordType(record["type"]), record["arena"].get("voted_on")
@@ -275,7 +287,11 @@ def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:
             reasons = tuple(reason[:-1] for reason in opinion.get("reasons", ()))
             reaction = AnswerReaction(kind, prompts, place, reasons, opinion.get("comment", ""))
             conversation.reactions[prompts, place] = reaction
-    elif kind in CHOICES | RATINGS and not _is_withdrawn(record):
+    elif kind in RATINGS and _is_withdrawn(record):
+        conversation.votes.pop((prompts, regenerated), None)
+        conversation.voted.pop(("vote", prompts, regenerated), None)
+        conversation.voted.pop(("reason", prompts, regenerated), None)
+    elif kind in CHOICES | RATINGS:
         vote = vote_of_line(kind, (prompts, regenerated), record)
         conversation.votes[vote.state] = vote
         conversation.voted[("vote", prompts, regenerated)] = kind

@@ -42,6 +42,7 @@ function show(told) {
   const near = innerHeight + scrollY > document.documentElement.scrollHeight - 80;
   if (data.number !== told.number) history.pushState(null, "", told.address);
   data.number = told.number;
+  data.answers = told.answers.join(" ");
   body.classList.remove("first");
   const begun = begunReasons();
   at("messages").innerHTML = told.messages;
@@ -143,11 +144,14 @@ function goingOn() {
   if (at("goes-on")) at("goes-on").checked = sessionStorage.getItem("goes-on") === "1";
 }
 
+// The answers that a click is on: a message's number, and how many answers to it came before. Other tabs may have newer ones.
+const shownAnswers = ({dataset: on}) => on.turn ? [Number(on.turn), Number(on.regenerated)] : data.answers.split(" ").map(Number);
+
 async function act(button) {
   if (button.dataset.sure && !confirm(button.dataset.sure)) return;
-  const {act: what, kind, place, turn} = button.dataset;
+  const {act: what, kind, place, turn} = button.dataset, answers = shownAnswers(button);
   const goes_on = what === "vote" && Boolean(at("goes-on")?.checked), withdrawn = button.getAttribute("aria-pressed") === "true";
-  const told = await post(`/c/${data.number}/${what}`, {kind, place: Number(place || 0), turn: Number(turn || 0), goes_on, withdrawn});
+  const told = await post(`/c/${data.number}/${what}`, {kind, place: Number(place || 0), answers, goes_on, withdrawn});
   if (!told) return;
   sent.clear();
   show(told);
@@ -156,8 +160,8 @@ async function act(button) {
 }
 
 // On a narrow screen one answer is shown at a time: votes wait until both were opened, of which a reload loses nothing.
-const answers = () => `opened ${data.number} ${at("bar").querySelector(".votes")?.dataset.answers}`;
-const opened = () => JSON.parse(sessionStorage.getItem(answers()) || "[]");
+const openedKey = () => `opened ${data.number} ${data.answers}`;
+const opened = () => JSON.parse(sessionStorage.getItem(openedKey()) || "[]");
 function unlock() {
   const tabs = document.querySelector(".switch"), buttons = [...at("bar").querySelectorAll(".vote")];
   const waits = tabs && getComputedStyle(tabs).display !== "none" && opened().length < tabs.children.length;
@@ -170,7 +174,7 @@ function unlock() {
 }
 
 function side(place) {
-  sessionStorage.setItem(answers(), JSON.stringify([...new Set([...opened(), place])]));
+  sessionStorage.setItem(openedKey(), JSON.stringify([...new Set([...opened(), place])]));
   unlock();
   body.classList.toggle("show-0", place === 0);
   body.classList.toggle("show-1", place === 1);
@@ -329,9 +333,9 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = new FormData(event.target), said = form.get("words") || "", comments = form.getAll("comment");
   if (!form.has("chip") && ![said, ...comments].some((each) => each.trim())) return event.target.querySelector("input[type=text]").focus();
-  const {kind, turn, place} = event.target.dataset, why = {chips: form.getAll("chip"), comments};
+  const {kind, turn, place} = event.target.dataset, why = {chips: form.getAll("chip"), comments, answers: shownAnswers(event.target)};
   if (turn) {
-    const reacted = await post(`/c/${data.number}/react`, {...why, kind, turn: Number(turn), place: Number(place)});
+    const reacted = await post(`/c/${data.number}/react`, {...why, kind, place: Number(place)});
     if (reacted) { event.target.remove(); sent.clear(); show(reacted); }
     return;
   }

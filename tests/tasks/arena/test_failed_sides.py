@@ -223,3 +223,52 @@ def test_the_drawn_and_the_expected_battles_add_up_where_a_side_was_drawn_anew(b
         figures.note(record)
     drawn, expected = zip(*figures.exposure().values(), strict=True)
     assert sum(drawn) == pytest.approx(sum(expected))
+
+
+async def made_anew_by_broken(built, broken, **options):
+    """A talk read back from the log after its answers were asked for anew and the models `broken` gave none."""
+    conversation = await built.say(**options)
+    await built.finished(conversation)
+    if conversation.mode is Mode.DIRECT:
+        await built.arena.vote(conversation, UP, VISIT)
+    for name in broken:
+        built.models[name].words = BROKEN
+    await built.arena.regenerate(conversation, VISIT)
+    await built.finished(conversation)
+    built.arena.tidy(0.0)
+    return built.arena.find(conversation.id, VISIT.owner)
+
+
+def test_an_answer_whose_rating_was_taken_back_may_be_rated_again_after_its_talk_was_read_from_the_log(build):
+    built = build()
+
+    async def talk():
+        conversation = await made_anew_by_broken(built, ["good-model"], mode=Mode.DIRECT, chosen=["good-model"])
+        return await built.arena.vote(conversation, RecordType.DOWNVOTE, VISIT)
+
+    assert asyncio.run(talk())
+    assert [record["type"] for record, _ in built.seen()] == ["chat", "upvote", "upvote", "downvote"]
+
+
+@pytest.mark.parametrize("broken", ["good-model", "second-model"])
+def test_an_answer_that_a_failed_one_replaced_is_not_voted_on_after_its_talk_was_read_from_the_log(build, broken):
+    built = build()
+    conversation = asyncio.run(made_anew_by_broken(built, [broken]))
+    failed = conversation.failed_side()
+    assert not conversation.may_vote()
+    assert failed is not None and failed.model.name == broken
+
+
+@pytest.mark.parametrize("broken", ["good-model", "second-model"])
+def test_a_failed_side_that_answers_after_its_talk_was_read_from_the_log_stays_answered(build, broken):
+    built = build()
+
+    async def talk():
+        conversation = await made_anew_by_broken(built, [broken])
+        built.models[broken].words = ("Late.",)
+        await built.arena.ask_again(conversation, VISIT)
+        await built.finished(conversation)
+        built.arena.tidy(0.0)
+        return built.arena.find(conversation.id, VISIT.owner)
+
+    assert asyncio.run(talk()).may_vote()

@@ -9,7 +9,7 @@ import pytest
 
 from tasks.storage.tables import Store
 from tests.browsers import ENGINES, launched
-from tests.served_arena import NAMES, Served, curate_process, models_file
+from tests.served_arena import NAMES, Served, curate_process, logged, models_file
 from tests.waiting import free_port
 
 WIDE, PHONE = {"width": 1366, "height": 768}, {"width": 390, "height": 844}
@@ -452,3 +452,20 @@ def test_words_without_a_break_fit_a_phone_wherever_an_operator_or_visitor_puts_
         assert wrong == []
     finally:
         running.end()
+
+
+def test_a_vote_in_a_tab_that_shows_an_earlier_turn_is_not_counted(talks, browser):
+    wrong, expect = [], browser.expect
+    page = opened_page(browser, talks.url, wrong)
+    say(page, "Which colour?")
+    stale = page.context.new_page()
+    stale.goto(page.url)
+    say(page, "And its opposite?")
+    stale.get_by_role("button", name="A is better").click()
+    expect(stale.locator("#notice")).to_contain_text("does not show the latest answers")
+    stale.reload()
+    stale.get_by_role("button", name="B is better").click()
+    expect(stale.locator("#notice")).to_contain_text("You voted: B is better.")
+    lines = [json.loads(line) for line in logged(talks.folder).splitlines()]
+    assert [line["type"] for line in lines if line["type"] != "chat"] == ["rightvote"]
+    assert wrong == []
