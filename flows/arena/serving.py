@@ -100,10 +100,11 @@ def admission(settings: ArenaSettings) -> Admission:
     texts = "moderation.flagged_categories"
     proprietary = [rule.models for rule in rules if rule.signal == texts and rule.action is not Action.TAG]
 
-    def refused(signal: str) -> frozenset[str]:
-        """The categories that rules name which do more than tag; empty, which means all, where one has no list."""
-        lists = [rule.contains_any or [] for rule in rules if rule.signal == signal and rule.action is not Action.TAG]
-        return frozenset(chain.from_iterable(lists)) if all(lists) else frozenset()
+    def refused(signal: str) -> frozenset[str] | None:
+        """The categories that rules name which do more than tag; None, which means all, without a rule or a list."""
+        on_signal = [rule for rule in rules if rule.signal == signal]
+        lists = [rule.contains_any or [] for rule in on_signal if rule.action is not Action.TAG]
+        return frozenset(chain.from_iterable(lists)) if on_signal and all(lists) else None
 
     return Admission(
         nsfw=providers["nsfw"],

@@ -72,11 +72,11 @@ class Admission:
     """Images with this probability or more are refused."""
     moderator: Moderator
     image_moderator: ImageModerator | None = None
-    refused: Collection[str] = ()
-    """Categories of texts that are refused, as the policy names them; empty means all."""
+    refused: Collection[str] | None = None
+    """Categories of texts that are refused, as the policy names them; None means all."""
     spares_open: bool = False
     """Whether such texts are only logged where every model has open weights, as rules about proprietary ones say."""
-    refused_of_images: Collection[str] = ()
+    refused_of_images: Collection[str] | None = None
     """The same of images."""
     known: "KnownHashes | None" = None
     """The operator's lists of known images."""
@@ -142,9 +142,9 @@ class Admission:
         return flagged if to_open and self.spares_open else _passed(flagged, self.refused)
 
 
-def _passed(categories: Collection[str], refused: Collection[str]) -> list[str]:
+def _passed(categories: Collection[str], refused: Collection[str] | None) -> list[str]:
     """The categories found, sorted, when none is refused. Raises Refused."""
-    if set(categories) & set(refused) if refused else categories:
+    if categories if refused is None else set(categories) & set(refused):
         raise Refused("moderated")
     return sorted(set(categories))
 

@@ -174,8 +174,10 @@ def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(bu
         ([("moderation", ["hate"], "drop"), ("moderation", [], "tag")], ["harassment"]),
         ([("moderation", ["hate"], "drop"), ("moderation", ["harassment"], "hold")], []),
         ([("image_moderation", ["hate"], "drop")], []),
+        ([("moderation", [], "tag")], ["harassment"]),
+        ([("moderation", ["hate"], "tag")], ["harassment"]),
     ],
-    ids=["no rule", "no list", "a list", "two lists", "of images"],
+    ids=["no rule", "no list", "a list", "two lists", "of images", "a tag", "a tag with a list"],
 )
 def test_the_categories_that_the_policy_names_are_refused_and_all_where_it_names_none(tmp_path, rules, passes):
     nsfw = {"reason": "nsfw", "signal": "nsfw.nsfw_probability", "over": "images", "at_least": 0.8}
