@@ -167,7 +167,7 @@ class ArenaConversation:
     closed: bool = False
     """Whether no more may be said."""
     voting: bool = False
-    """Whether a vote, its reason or a share is being written; meanwhile nothing else is taken but a report."""
+    """Whether something of it is being written, such as a vote; meanwhile nothing else is taken but a report."""
     forgotten: bool = False
     """Whether its removal was asked for."""
 

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -175,9 +175,13 @@ class Arena:
         texts = [*spoken.texts(), *([text] if text else [])]
         personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
-        for picture in images:
-            await self._written(partial(self.logs.keep_image, picture.name, picture.png))
-        self._check_still(spoken, before)
+        try:
+            for picture in images:
+                await self._written(partial(self.logs.keep_image, picture.name, picture.png))
+            self._check_still(spoken, before)
+        except Refused:
+            await self._written(partial(self.logs.drop_images, {picture.name for picture in images}))
+            raise
         spoken.moderation = moderation
         spoken.prompts.append(VisitorPrompt(text, tuple(images), personal))
         spoken.terms = visit.terms
@@ -260,7 +264,8 @@ class Arena:
                 raise Refused("few_models")
             return self._begun(mode, drawn.pair, visit, drawn.told)
         models = {model.name: model for model in self.pool.available() if not model.anonymous_only}
-        if len(chosen) != (1 if mode is Mode.DIRECT else 2) or any(name not in models for name in chosen):
+        count = 1 if mode is Mode.DIRECT else 2
+        if not len(chosen) == len(set(chosen)) == count or any(name not in models for name in chosen):
             raise Refused("choose_models")
         return self._begun(mode, [with_sampling(models[name], sampling) for name in chosen], visit)
 
@@ -312,16 +317,21 @@ class Arena:
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
         self._check_still(conversation, before)
-        for reaction in conversation.reactions_to_last():  # the answers go, and what was said of them
-            await self._write_reaction(conversation, reaction, visit, withdrawn=True)
-        self._check_still(conversation, before)
-        conversation.moderation = moderation
-        # one new answer a side, numbered after the one that it replaces
-        answers = {
-            place: StreamedAnswer(regenerated=side.answers[-1].regenerated + 1)
-            for place, side in enumerate(conversation.sides)
-        }
-        self._answers.start(conversation, answers, self.visitors.logged(visit.address))
+
+        async def replace_answers() -> None:
+            for reaction in conversation.reactions_to_last():  # the answers go, and what was said of them
+                await self._write_reaction(conversation, reaction, visit, withdrawn=True)
+            if conversation.closed:  # it was forgotten meanwhile
+                raise Refused("ended")
+            conversation.moderation = moderation
+            # one new answer a side, numbered after the one that it replaces
+            answers = {
+                place: StreamedAnswer(regenerated=side.answers[-1].regenerated + 1)
+                for place, side in enumerate(conversation.sides)
+            }
+            self._answers.start(conversation, answers, self.visitors.logged(visit.address))
+
+        await self._alone(conversation, replace_answers)
 
     async def ask_again(self, conversation: ArenaConversation, visit: Visit) -> None:
         """Ask for the answer of the one side that gave none; the other side's answer stays. Raises Refused.
@@ -427,6 +437,8 @@ class Arena:
             [_clean(comment) for comment in comments],
         )
         if chosen or text or any(on_sides):
+            if wait := self.visitors.wait_seconds(visit.address, visit.owner, "reason of"):
+                raise Refused("too_many", seconds=round(wait))
             added = vote.with_reasons(self.reasons, chosen, text, on_sides)
             await self._claimed(
                 "reason", vote.kind, conversation, partial(self._write_vote, conversation, added, visit)
@@ -451,11 +463,14 @@ class Arena:
             raise Refused("ended")
         if conversation.answer_to(*where) is None or (withdrawn and earlier is None):
             raise Refused("no_such_vote")
+        if conversation.voting:
+            raise Refused("vote_being_written")
         reasons, comment = tuple(self._fitting(reaction.kind, reaction.reasons)), _clean(reaction.comment)
         if wait := self.visitors.wait_seconds(visit.address, visit.owner, "reaction of"):
             raise Refused("too_many", seconds=round(wait))
         checked = replace(reaction, reasons=reasons, comment=comment)
-        await self._write_reaction(conversation, checked, visit, withdrawn)
+        write = partial(self._write_reaction, conversation, checked, visit, withdrawn)
+        await self._alone(conversation, write)
 
     async def _write_reaction(
         self, conversation: ArenaConversation, reaction: AnswerReaction, visit: Visit, withdrawn: bool
@@ -485,25 +500,37 @@ class Arena:
     ) -> None:  # fmt: skip
         """Take the present state for a vote, its reason or a share, then write it; only a failed write gives it back.
 
-        `alone`: meanwhile nothing else is taken. A request that is cancelled meanwhile changes nothing: the write goes
-        on and counts.
+        `alone`: meanwhile nothing else is taken.
         """
         state = (what, *conversation.state)
         before = {state: conversation.voted[state]} if state in conversation.voted else {}
         conversation.voted[state] = kind
-        conversation.voting = conversation.voting or alone
 
-        async def whole() -> None:
+        async def claimed() -> None:
             try:
                 await write()
             except BaseException:
                 del conversation.voted[state]
                 conversation.voted |= before
                 raise
-            finally:
-                conversation.voting = conversation.voting and not alone
 
-        task = asyncio.create_task(whole())
+        await (self._alone(conversation, claimed) if alone else self._whole(claimed))
+
+    async def _alone(self, conversation: ArenaConversation, write: Callable[[], Awaitable[Any]]) -> None:
+        """Write something of a conversation while nothing else of it is taken but a report."""
+        conversation.voting = True
+
+        async def alone() -> None:
+            try:
+                await write()
+            finally:
+                conversation.voting = False
+
+        await self._whole(alone)
+
+    async def _whole(self, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Write something. A request that is cancelled meanwhile changes nothing: the write goes on and counts."""
+        task = asyncio.create_task(write())
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
         await asyncio.shield(task)
