@@ -146,8 +146,8 @@ class Ledger:
     def late_bill(self, service: str, counted_usd: float | None = None) -> Bill:
         """A bill for a call of an earlier run, which is not checked against this budget.
 
-        `counted_usd` is what that run counts for it, if it is of the same month; only what exceeds it is taken from this
-        budget.
+        `counted_usd` is what that run counts for it, if it is of the same month; only what exceeds it is taken from
+        this budget.
         """
         with self._changed:
             return self._open(service, 0.0, counted_usd)
