@@ -463,11 +463,16 @@ class Store:
         )
 
     def _without_list(self, table: str) -> StoreUnwell:
+        folder, is_derived = repr(self.at(f"tables/{table}")), TABLES.get(table, _UNKNOWN).derived
         return StoreUnwell(
             f"store {self.root!r} is damaged: table {table!r} has parts and no {LIST_FILE}, the list of those that "
             f"count; none was removed. Put its {LIST_FILE} of a backup back, or make a whole store with `curate backup "
-            f"BACKUP NEW_STORE`. Delete {self.at('tables/' + table)!r} only if an earlier version was killed in its "
-            "first run"
+            f"BACKUP NEW_STORE`; delete {folder} "
+            + (
+                "to have the next run make it again"
+                if is_derived
+                else "only if an earlier version's first run was killed"
+            )
         )
 
     def _state_layout(self) -> None:

@@ -260,6 +260,13 @@ def test_a_check_of_a_store_names_a_table_of_a_later_version_whose_list_is_lost(
     assert f"table {LATER_TABLE!r} has parts and no parts.json" in line
 
 
+def test_a_lost_list_says_whether_the_table_can_be_made_again(without_list):
+    store, table, _ = without_list
+    with pytest.raises(StoreUnwell) as lost:
+        store.parts(table)
+    assert ("to have the next run make it again" in str(lost.value)) == TABLES[table].derived
+
+
 def test_a_list_that_is_there_again_is_a_whole_table(without_list):
     store, table, files = without_list
     store.write_bytes(f"tables/{table}/parts.json", json.dumps(sorted(files)).encode())
