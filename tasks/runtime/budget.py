@@ -52,18 +52,19 @@ def covers(provider: str, service: str) -> bool:
 class Bill(AbstractContextManager["Bill"]):
     """The cost of one running call. Closed without `settle`, it counts as its reserved price, unconfirmed.
 
-    One that an earlier run has counted at `counted_usd` stays so without `settle`, and replaces that with it.
+    One that an earlier run has counted at `counted_usd`, which may be 0, stays so without `settle`, and replaces that
+    with it.
     """
 
-    def __init__(self, ledger: "Ledger", service: str, most_usd: float, counted_usd: float = 0.0) -> None:
+    def __init__(self, ledger: "Ledger", service: str, most_usd: float, counted_usd: float | None = None) -> None:
         self._ledger, self._service, self._counted_usd = ledger, service, counted_usd
         self.most_usd = most_usd
         """US dollars that are reserved for it."""
-        self._use = Use() if counted_usd else Use(calls=1, usd_unconfirmed=most_usd)
+        self._use = Use(calls=1, usd_unconfirmed=most_usd) if counted_usd is None else Use()
 
     def settle(self, use: Use) -> None:
         """The use that the service reported."""
-        counted = {"calls": 0, "usd_settled": self._counted_usd} if self._counted_usd else {}
+        counted = {} if self._counted_usd is None else {"calls": 0, "usd_settled": self._counted_usd}
         self._use = use.model_copy(update=counted)
 
     def settle_units(self, units: int) -> None:
@@ -99,6 +100,8 @@ class Ledger:
         self._limits = {} if budget_usd is None else {"": budget_usd}
         self._use: dict[str, Use] = {}
         self._reserved_usd, self._running = defaultdict[str, float](float), 0
+        self._spent_usd = defaultdict[str, float](float)
+        """By service, US dollars beyond what earlier runs have counted for the same calls."""
         self._healths = defaultdict[str, Health](Health)
         self._changed = threading.Condition()
 
@@ -140,15 +143,16 @@ class Ledger:
                 self._changed.wait()
             return self._open(service, most_usd or 0.0)
 
-    def late_bill(self, service: str, counted_usd: float = 0.0) -> Bill:
+    def late_bill(self, service: str, counted_usd: float | None = None) -> Bill:
         """A bill for a call of an earlier run, which is not checked against this budget.
 
-        `counted_usd` is what that run counts for it, if it is of the same month.
+        `counted_usd` is what that run counts for it, if it is of the same month; only what exceeds it is taken from
+        this budget.
         """
         with self._changed:
             return self._open(service, 0.0, counted_usd)
 
-    def _open(self, service: str, most_usd: float, counted_usd: float = 0.0) -> Bill:
+    def _open(self, service: str, most_usd: float, counted_usd: float | None = None) -> Bill:
         self._reserved_usd[service] += most_usd
         self._running += 1
         return Bill(self, service, most_usd, counted_usd)
@@ -162,7 +166,7 @@ class Ledger:
 
     def _taken_usd(self, provider: str) -> float:
         """US dollars that the services of `provider` have cost, or may still cost."""
-        spent = sum(use.usd + use.usd_unconfirmed for name, use in self._use.items() if covers(provider, name))
+        spent = sum(usd for name, usd in self._spent_usd.items() if covers(provider, name))
         return spent + sum(usd for name, usd in self._reserved_usd.items() if covers(provider, name))
 
     def close(self, service: str, most_usd: float, use: Use) -> None:
@@ -173,6 +177,7 @@ class Ledger:
             if not self._running:
                 self._reserved_usd.clear()  # with the rounding errors of its sums
             self._use[service] = self._use.get(service, Use()).plus(use)
+            self._spent_usd[service] += max(0.0, use.usd + use.usd_unconfirmed - use.usd_settled)
             self._changed.notify_all()
 
     def use(self) -> dict[str, Use]:

@@ -22,7 +22,7 @@ from tasks.storage.parquet import frame_types, top_columns
 if TYPE_CHECKING:
     from tasks.storage.tables import Store
 
-_FILE, _END = "tables/layout.json", "/parts.json"
+_FILE, _OF_TABLE = "tables/layout.json", ("/parts.json", ".parquet")
 _LEVELS = 4
 """Folders above a place that are looked at, as many as a shard of a release has in its store."""
 _RELEASE, _TABLES = "manifest.json", "tables/*/parts.json"
@@ -96,10 +96,10 @@ def _fields(kind: pl.DataType) -> Mapping[str, pl.DataType] | None:
 
 
 def tables_in(store: "Store") -> list[str]:
-    """Names of the tables that a store has, also of those that this version does not know."""
+    """Names of the tables that a store has, also of those that this version does not know, or whose list is lost."""
     start = store.at("tables/")
     paths = store.fs.find(store.at("tables"))
-    return sorted(path.removeprefix(start).removesuffix(_END) for path in paths if path.endswith(_END))
+    return sorted({path.removeprefix(start).rpartition("/")[0] for path in paths if path.endswith(_OF_TABLE)})
 
 
 def unknown_tables(store: "Store") -> list[str]:

@@ -9,6 +9,7 @@ answer, is one clear line.
 
 import _thread
 import errno
+import math
 import re
 import signal
 import sys
@@ -74,6 +75,7 @@ def remove_leftovers(store: Store) -> None:
     files: dict[str, list[str]] = {}
     for path in store.fs.find(store.path):
         if _HALF.search(path):
+            store.require_held()
             store.fs.rm_file(path)
         else:
             files.setdefault(path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0], []).append(path)
@@ -96,10 +98,10 @@ def _local(store: Store) -> Iterator[None]:
             try:
                 yield
             finally:
-                since.unlink()
-                Path(store.at(_FILE)).unlink()  # still locked: filelock handles a lock file that was removed
+                since.unlink(missing_ok=True)
+                Path(store.at(_FILE)).unlink(missing_ok=True)  # filelock handles a lock file that was removed
     except Timeout:
-        began = since.read_text() if since.exists() else "just now"
+        began = (store.read_bytes(_SINCE) or b"").decode("utf-8", "replace")
         raise StoreBusy(
             f"another run has been writing to store {store.root!r} since {began or 'just now'}; wait for it to end"
         ) from None
@@ -144,12 +146,12 @@ def _take(store: Store, lease: bytes, terms: Terms) -> None:
     if _created(store, lease):
         return
     if _age_seconds(store) >= terms.expires_after:
-        store.fs.rm_file(store.at(_FILE))
+        _removed(store, _FILE)
         if _created(store, lease):
             time.sleep(terms.settles_in)
             if store.read_bytes(_FILE) == lease:
                 return
-    since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
+    since = (store.read_bytes(_FILE) or b"").decode("utf-8", "replace")[: len("2026-01-01 00:00:00 UTC")]
     raise StoreBusy(
         f"another run has been writing to store {store.root!r} since {since or 'just now'}; wait for it to end. "
         f"If it was killed, its hold ends by itself {terms.expires_after / 60:.0f} minutes after it"
@@ -158,7 +160,7 @@ def _take(store: Store, lease: bytes, terms: Terms) -> None:
 
 def _created(store: Store, lease: bytes) -> bool:
     try:
-        store.fs.pipe_file(store.at(_FILE), lease, mode="create")
+        store.create_bytes(_FILE, lease)
     except FileExistsError:
         return False
     return True
@@ -174,7 +176,12 @@ def _age_seconds(store: Store) -> float:
     except FileNotFoundError:
         return 0.0
     finally:
-        store.fs.rm_file(store.at(_PROBE))
+        _removed(store, _PROBE)
+
+
+def _removed(store: Store, name: str) -> None:
+    with suppress(FileNotFoundError):  # another run that asks at the same time was faster
+        store.fs.rm_file(store.at(name))
 
 
 def _now() -> float:
@@ -184,16 +191,19 @@ def _now() -> float:
 
 def _renew(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     while not ended.wait(terms.renewed_every):
-        if _lost(store, lease, renewed_at) and not ended.is_set():
-            sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
-            _thread.interrupt_main()
-            return
+        # Every object store has its own errors; the run itself meets and reports the same one.
+        with suppress(Exception):
+            if _lost(store, lease, renewed_at) and not ended.is_set():
+                sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
+                _thread.interrupt_main()
+                return
 
 
 def _require_held(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     """Raises StoreUnwell when another run holds the lease, and ends the renewing, which would say the same again.
 
-    The lease file is read only when it may have expired since the last renewal, as after a suspend.
+    The lease file is read only when it was lost, or may have expired since the last renewal, as after a suspend. An
+    object store that does not answer then raises its own error.
     """
     if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, lease, renewed_at):
         ended.set()
@@ -204,14 +214,12 @@ def _require_held(store: Store, lease: bytes, terms: Terms, ended: threading.Eve
 
 
 def _lost(store: Store, lease: bytes, renewed_at: list[float]) -> bool:
-    """Renew the lease. True when another run holds it; False also when the store does not answer."""
+    """Renew the lease. True when another run holds it. Raises as the object store does when that does not answer."""
     began = _now()
-    try:
-        if store.read_bytes(_FILE) != lease:
-            return True
-        store.fs.pipe_file(store.at(_FILE), lease)
-    except Exception:  # every object store has its own errors; the run itself meets and reports the same one
-        return False
+    if store.read_bytes(_FILE) != lease:
+        renewed_at[0] = -math.inf  # nothing more may be written
+        return True
+    store.fs.pipe_file(store.at(_FILE), lease)
     renewed_at[0] = began
     return False
 

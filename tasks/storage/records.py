@@ -15,9 +15,7 @@ the last entry, so that entries that are cut off at the end are noticed, too.
 import getpass
 import hashlib
 import json
-import os
 import pwd
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -203,7 +201,7 @@ def add_audit_entry(store: Store, what: Audited, counts: Mapping[str, int], abou
                 number=number + 1, at=at, who=who, what=what, counts=nonzero_counts, about=about, before=before
             )
             with suppress(FileExistsError):  # another process was faster
-                _create(store, f"{AUDIT}/{entry.number:08}.json", entry.model_dump_json().encode())
+                store.create_bytes(f"{AUDIT}/{entry.number:08}.json", entry.model_dump_json().encode())
                 return
     except OSError as error:
         raise StoreUnwell(
@@ -255,21 +253,6 @@ def _user() -> str:
     with suppress(KeyError, OSError):  # in a container the user may have no name
         return getpass.getuser()
     return ""
-
-
-def _create(store: Store, relative: str, content: bytes) -> None:
-    """Write a whole file that must not exist. Raises FileExistsError."""
-    target = store.at(relative)
-    if not isinstance(store.fs, LocalFileSystem):
-        store.fs.pipe_file(target, content, mode="create")
-        return
-    half = Path(f"{target}.{os.getpid()}{threading.get_ident()}.tmp")
-    make_audit_folder(store)
-    try:
-        half.write_bytes(content)
-        os.link(half, target)
-    finally:
-        half.unlink(missing_ok=True)
 
 
 SUPERSEDED, SHARE = "superseded", "share_record"

@@ -1,7 +1,8 @@
 """The tables of a store, in a local folder or on an object store.
 
 A table is a folder of Parquet files, its parts, and a list of the parts that count (`parts.json`). Writers write a part
-first and list it last, so readers never see half a table, and a killed writer leaves only an unlisted file.
+first and list it last, so readers never see half a table, and a killed writer leaves only an unlisted file. The list of
+a new table is there, without a part, before the first part: parts without a list are damage, and are never deleted.
 """
 
 import json
@@ -12,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, cast
+from uuid import uuid4
 
 import fsspec
 import polars as pl
@@ -39,7 +41,7 @@ from tasks.storage.layout import (
 )
 from tasks.storage.parquet import REQUESTS_AT_ONCE, conform, encode_parquet, frame_types, top_columns
 
-LIST_FILE = "parts.json"
+LIST_FILE, PART_END = "parts.json", ".parquet"
 SLICE_ROWS, SLICE_BYTES, PART_ROWS = 16_384, 4 * 1024 * 1024, 262_144
 AT_ONCE_BYTES = 16 * 1024 * 1024
 """Columns of a part on an object store that take no more are fetched at once."""
@@ -96,6 +98,8 @@ class Store:
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
+        self._begun = set[str]()
+        """Tables whose lists were there when this object wrote a part of them."""
 
     @classmethod
     def open(cls, root: str, any_layout: bool = False) -> Self:
@@ -180,19 +184,34 @@ class Store:
 
     def write_bytes(self, relative: str, content: bytes) -> None:
         """Write a file atomically: readers see the old content or the new one."""
-        target = self.at(relative)
         if isinstance(self.fs, LocalFileSystem):
-            self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
-            temporary = f"{target}.{os.getpid()}.tmp"
-            try:
-                self.fs.pipe_file(temporary, content)
-                os.replace(temporary, target)
-            except OSError:
-                Path(temporary).unlink(missing_ok=True)  # frees room on a full disk
-                raise
+            with self._half(relative, content) as half:
+                os.replace(half, self.at(relative))
         else:  # without `makedirs`, which would create a bucket when the name is misspelt
             self.require_held()
-            self.fs.pipe_file(target, content)
+            self.fs.pipe_file(self.at(relative), content)
+
+    def create_bytes(self, relative: str, content: bytes) -> None:
+        """Write a whole file that must not exist. Raises FileExistsError."""
+        if isinstance(self.fs, LocalFileSystem):
+            with self._half(relative, content) as half:
+                os.link(half, self.at(relative))
+                Path(half).unlink()
+        else:
+            self.fs.pipe_file(self.at(relative), content, mode="create")
+
+    @contextmanager
+    def _half(self, relative: str, content: bytes) -> Iterator[str]:
+        """Path of a file beside that one in a local folder, with its content; no other thread or machine writes it."""
+        target = self.at(relative)
+        half = f"{target}.{uuid4().int}.tmp"
+        self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+        try:
+            self.fs.pipe_file(half, content)
+            yield half
+        except OSError:
+            Path(half).unlink(missing_ok=True)  # frees room on a full disk
+            raise
 
     def require_held(self) -> None:
         """Raises StoreUnwell when this process was suspended so long that another run has taken the store over."""
@@ -202,9 +221,9 @@ class Store:
         """Names of the listed parts of a table, oldest first."""
         if (cached_parts := LISTS.get((self.path, table))) is not None and self.path in HOLDS:
             return list(cached_parts)
-        listed = self.read_bytes(f"tables/{table}/{LIST_FILE}")
+        content = self._content_of_list(table)
         try:
-            parts = [] if listed is None else json.loads(listed)
+            parts = [] if content is None else json.loads(content)
         except ValueError:
             raise self._damaged(table) from None
         if not isinstance(parts, list) or not all(
@@ -214,6 +233,36 @@ class Store:
         if self.path in HOLDS:
             LISTS[self.path, table] = list(parts)
         return parts
+
+    def _content_of_list(self, table: str) -> bytes | None:
+        """Content of the list of a table; None for a table without parts.
+
+        Raises StoreUnwell for parts without a list: it was there before the first of them, so it was lost.
+        """
+        list_path = f"tables/{table}/{LIST_FILE}"
+        content = self.read_bytes(list_path)
+        if content is None and any(path.endswith(PART_END) for path in self._files(table)):
+            content = self.read_bytes(list_path)  # a writer may have begun the table just now
+            if content is None:
+                raise self._without_list(table)
+        return content
+
+    def _files(self, table: str) -> list[str]:
+        """Paths of the files in the folder of a table, by no cache."""
+        try:
+            return list(self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True))
+        except FileNotFoundError:
+            return []
+
+    def _begin(self, table: str) -> None:
+        """Have a new table list no part before its first one is written: parts without a list say that it was lost."""
+        if table in self._begun or LISTS.get((self.path, table)):
+            return
+        if self._content_of_list(table) is None:
+            self._state_layout()
+            with suppress(FileExistsError):  # another thread or process was faster
+                self.create_bytes(f"tables/{table}/{LIST_FILE}", b"[]")
+        self._begun.add(table)
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
@@ -331,6 +380,7 @@ class Store:
         content = encode_parquet(rows, declared.compression)
         name = parquet.part_name(content)
         if name not in LISTS.get((self.path, table), ()):
+            self._begin(table)
             self.write_bytes(f"tables/{table}/{name}", content)
         return name
 
@@ -350,12 +400,9 @@ class Store:
     def purge(self, table: str, found: Iterable[str] | None = None) -> None:
         """Delete replaced parts and what killed writers left; `found` are the table's files, if they are known."""
         listed = {*self.parts(table), LIST_FILE}
-        try:
-            paths = found or self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True)
-        except FileNotFoundError:
-            return
-        for path in paths:
+        for path in found or self._files(table):
             if path.rsplit("/", 1)[-1] not in listed:
+                self.require_held()
                 with suppress(FileNotFoundError):  # another process deleted it
                     self.fs.rm_file(path)
 
@@ -415,10 +462,26 @@ class Store:
             + (again if TABLES.get(table, _UNKNOWN).derived else copy)
         )
 
-    def _list(self, table: str, parts: Sequence[str]) -> None:
+    def _without_list(self, table: str) -> StoreUnwell:
+        folder, is_derived = repr(self.at(f"tables/{table}")), TABLES.get(table, _UNKNOWN).derived
+        return StoreUnwell(
+            f"store {self.root!r} is damaged: table {table!r} has parts and no {LIST_FILE}, the list of those that "
+            f"count; none was removed. Put its {LIST_FILE} of a backup back, or make a whole store with `curate backup "
+            f"BACKUP NEW_STORE`; delete {folder} "
+            + (
+                "to have the next run make it again"
+                if is_derived
+                else "only if an earlier version's first run was killed"
+            )
+        )
+
+    def _state_layout(self) -> None:
         if not (self.any_layout or self._has_stated_layout):
             state_layout(self)
             self._has_stated_layout = True
+
+    def _list(self, table: str, parts: Sequence[str]) -> None:
+        self._state_layout()
         LISTS.pop((self.path, table), None)
         self.write_bytes(f"tables/{table}/{LIST_FILE}", json.dumps(list(parts)).encode())
         if self.path in HOLDS:

@@ -29,6 +29,7 @@ from schemas.upkeep import BackedUpFile, Backup
 from tasks.export.destination import record_export
 from tasks.runtime.progress import progress
 from tasks.storage.keyed_ids import KEYS_FOLDER, UNFINISHED, write_secret
+from tasks.storage.layout import tables_in
 from tasks.storage.reviews import add_reviews
 from tasks.storage.tables import Store
 
@@ -199,8 +200,14 @@ def store_id(store: Store) -> str:
 
 
 def _files(store: Store, folder: Store, kept: dict[str, BackedUpFile]) -> Iterator[tuple[str, BackedUpFile]]:
-    """The files of one moment, each in the folder when it is given out; large ones go to `kept`. Raises _Moved."""
+    """The files of one moment, each in the folder when it is given out; large ones go to `kept`.
+
+    Raises _Moved, and StoreUnwell for a table whose list of parts is lost.
+    """
     small = _moment(store)
+    for table in tables_in(store):
+        if f"tables/{table}/parts.json" not in small:
+            store.parts(table)
     yield from ((name, _keep(folder, name, content)) for name, content in small.items())
     large = [*_listed_parts(small), *_released(store, small)]
     with progress("files backed up", len(large)) as advance:

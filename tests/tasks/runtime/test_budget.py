@@ -50,6 +50,24 @@ def test_a_call_counts_as_its_highest_price_and_has_no_room_without_one():
     assert Ledger(load_prices()).reserve("s", None) is not None
 
 
+@pytest.mark.parametrize(("counted", "used", "room"), [(None, 0.75, 0.25), (2.0, 1.5, 1.0), (0.25, 0.75, 0.5)])
+def test_of_a_call_of_an_earlier_run_a_budget_pays_what_that_run_has_not_counted(counted, used, room):
+    ledger = Ledger(load_prices(), 1.0)
+    with ledger.late_bill("s", counted) as bill:
+        bill.settle(Use(calls=1, usd=used))
+    assert ledger.reserve("s", room + 0.01) is None
+    assert ledger.reserve("s", room) is not None
+
+
+def test_a_request_that_an_earlier_run_has_counted_at_no_price_is_counted_once():
+    ledger = Ledger(load_prices())
+    with ledger.late_bill("s", 0.0) as bill:
+        bill.settle_tokens(10, 20)
+    with ledger.late_bill("s", 0.0):
+        pass
+    assert ledger.use()["s"] == Use(calls=0, calls_unpriced=1, input_tokens=10, output_tokens=20)
+
+
 def test_what_has_no_price_is_counted_as_requests_without_one():
     ledger = start_ledger()
     for service in ("nobody's", "openai_moderation"):

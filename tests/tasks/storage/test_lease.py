@@ -11,6 +11,7 @@ from pathlib import Path
 import fsspec
 import polars as pl
 import pytest
+from fsspec.implementations.memory import MemoryFile
 
 from schemas.errors import StoreBusy, StoreUnwell
 from tasks.storage.lock import Terms, leased, writing
@@ -136,6 +137,55 @@ def test_a_run_that_stood_still_until_another_took_over_writes_nothing_more(stor
     store.write_bytes("tables/rejects/parts.json", b"[2]")  # and the next run may
 
 
+def test_a_run_that_stood_still_until_another_took_over_deletes_none_of_its_parts(store):
+    """It stands still between a list of its own and the deletion of what that list replaced."""
+    rows = pl.DataFrame({"source": ["a"], "line": [1], "reason": ["not_json"], "evidence": [""]})
+    with leased(store, Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)):
+        store.append("rejects", rows)
+        store.write_bytes(FILE, b"another")
+        part_of_other = store.at("tables/rejects/0123.parquet")
+        store.fs.pipe_file(part_of_other, b"of the other")
+        time.sleep(0.2)
+        with pytest.raises(StoreUnwell, match="was taken over by another run while this one stood still"):
+            store.purge("rejects")
+    assert store.fs.exists(part_of_other)
+
+
+def test_a_run_that_is_interrupted_because_its_hold_was_taken_over_writes_nothing_more(store, capsys):
+    with leased(store, QUICK):
+        store.write_bytes("tables/rejects/parts.json", b"[]")
+        store.write_bytes(FILE, b"another")
+        with pytest.raises(KeyboardInterrupt):
+            wait_until(lambda: False)
+        with pytest.raises(StoreUnwell, match="was taken over by another run"):
+            store.write_bytes("tables/rejects/parts.json", b"[1]")
+    assert store.read_bytes("tables/rejects/parts.json") == b"[]"
+    assert capsys.readouterr().err.count("over; this one stops") == 1
+
+
+class _Silent(MemoryFile):
+    """A file that the object store does not give."""
+
+    def getbuffer(self) -> memoryview:
+        raise TimeoutError("no answer")
+
+
+def test_a_run_that_stood_still_writes_nothing_before_its_store_says_who_holds_it(store):
+    with leased(store, Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)):
+        store.write_bytes("tables/rejects/parts.json", b"[]")
+        store.fs.store[store.at(FILE)] = _Silent(store.fs, store.at(FILE), b"another")
+        time.sleep(0.2)
+        with pytest.raises(TimeoutError):
+            store.write_bytes("tables/rejects/parts.json", b"[1]")
+    assert store.read_bytes("tables/rejects/parts.json") == b"[]"
+
+
+def test_a_hold_whose_file_is_no_text_refuses_in_one_line(store):
+    store.write_bytes(FILE, b"\xff")
+    with pytest.raises(StoreBusy, match="another run has been writing to store"), leased(store):
+        pass
+
+
 def test_a_run_that_noticed_the_loss_itself_is_not_interrupted_for_it_as_well(store, capsys):
     with leased(store, Terms(renewed_every=0.5, expires_after=0.6, settles_in=0.0)):
         store.write_bytes(FILE, b"another")
@@ -201,6 +251,14 @@ def test_a_flow_and_its_stages_hold_the_store_together(tmp_path, other_process):
         _hold(root)
     _hold(root)
     assert list((tmp_path / "own").rglob("writing.since")) == []
+
+
+@pytest.mark.parametrize("name", ["writing.since", "writing.lock"])
+def test_a_run_ends_well_when_somebody_has_deleted_a_file_of_its_hold(tmp_path, name):
+    with writing(str(tmp_path)) as store:
+        store.write_bytes("runs/x.json", b"{}")
+        (tmp_path / name).unlink()
+    assert not [*tmp_path.glob("writing.*")]
 
 
 def test_after_an_error_the_store_is_free(tmp_path):

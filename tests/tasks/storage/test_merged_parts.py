@@ -78,12 +78,13 @@ def test_a_part_that_is_listed_twice_at_once_is_there_once(store):
 
 
 def test_parts_are_listed_together_even_when_the_work_fails(store):
+    written = _written(store)
     with (
         steps_at("write", r"parts\.json") as lists,
         pytest.raises(KeyboardInterrupt),
         listed_in_batches(store) as list_parts,
     ):
-        for each in _written(store):
+        for each in written:
             list_parts([each])
         raise KeyboardInterrupt
     assert (len(lists), len(store.parts(TABLE))) == (1, PARTS)

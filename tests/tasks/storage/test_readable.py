@@ -175,10 +175,14 @@ def test_of_a_table_that_is_whole_or_nothing_no_part_is_read_when_one_is_lost(tw
     assert looked.read(LANGUAGE).height == 0 and looked.damaged == {LANGUAGE}
 
 
+@pytest.mark.parametrize("damage", ["broken", "lost"])
 @pytest.mark.parametrize("kind", [ReadableStore, FailsClosed])
-def test_a_table_whose_list_is_lost_is_damaged_without_a_row(store, kind):
+def test_a_table_whose_list_is_lost_or_broken_is_damaged_without_a_row(store, kind, damage):
     with_parts(store, LANGUAGE, 2)
-    store.write_bytes(f"tables/{LANGUAGE}/parts.json", b"[")
+    if damage == "lost":
+        store.fs.rm_file(store.at(f"tables/{LANGUAGE}/parts.json"))
+    else:
+        store.write_bytes(f"tables/{LANGUAGE}/parts.json", b"[")
     looked = kind(store.root)
     assert looked.ask('SELECT * FROM "signals/language"').height == 0
     assert looked.damaged == {LANGUAGE}
@@ -191,6 +195,15 @@ def test_the_quarantine_is_read_whole_or_nothing_is(store, what):
     looked = ReadableStore(store.root)
     for read in WAYS.values():
         with pytest.raises(StoreUnwell, match="table 'quarantine'"):
+            read(looked, "quarantine")
+
+
+def test_nothing_is_read_of_a_quarantine_whose_list_is_lost(store):
+    with_parts(store, "quarantine", 2)
+    store.fs.rm_file(store.at("tables/quarantine/parts.json"))
+    looked = ReadableStore(store.root)
+    for read in WAYS.values():
+        with pytest.raises(StoreUnwell, match="table 'quarantine' has parts and no parts"):
             read(looked, "quarantine")
 
 

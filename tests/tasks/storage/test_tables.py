@@ -1,8 +1,11 @@
 """The tables of a store: whole or not at all, the same bytes for the same rows, on a disk and on an object store."""
 
+import json
 import random
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
@@ -10,11 +13,12 @@ import pytest
 import s3fs
 
 from schemas.errors import BadInput, StoreUnwell
-from schemas.items.reject import Reject
+from schemas.items.reject import Reject, Tombstone
 from schemas.tables import TABLES
 from tasks.storage.lock import remove_leftovers
 from tasks.storage.records import record_paths
 from tasks.storage.tables import AT_ONCE_BYTES, PART_ROWS, SLICE_BYTES, Store, frame_of, frame_schema
+from tests.builders import facts_frame
 from tests.disk_steps import Killed, Step, heard, killed_after
 
 
@@ -195,10 +199,88 @@ def test_only_what_killed_writers_left_is_swept_away(store):
     before = sorted(store.fs.find(store.path))
     store.write_part("rejects", _rejects(2))
     store.fs.pipe_file(store.at("runs/y.json.4711.tmp"), b"half")
-    store.fs.makedirs(store.at("tables/images"), exist_ok=True)
-    store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
     remove_leftovers(store)
     assert sorted(store.fs.find(store.path)) == before
+
+
+def test_a_new_table_whose_writer_was_killed_before_it_listed_a_part_is_empty(store):
+    store.write_part("rejects", _rejects(1))
+    other = Store(store.root)
+    assert other.read("rejects").height == 0
+    remove_leftovers(other)
+    assert _files(store, "rejects") == {"parts.json"}
+
+
+@pytest.fixture(params=["rejects", "takedowns", "signals/tokens"])
+def without_list(store, request) -> tuple[Store, str, set[str]]:
+    """A store whose list of parts of a table is lost, that table, and the files that are left of it."""
+    table = request.param
+    if table == "rejects":
+        rows = _rejects(1)
+    elif table == "takedowns":
+        rows = frame_of(
+            Tombstone, [Tombstone(key="0" * 32, kind="image", taken_down_at=datetime(2026, 1, 1, tzinfo=UTC))]
+        )
+    else:
+        rows = facts_frame("tokens", {"0" * 32: {"tokens": 1}})
+    store.append(table, rows)
+    store.append(table, pl.concat([rows, rows]))
+    store.fs.rm_file(store.at(f"tables/{table}/parts.json"))
+    return Store(store.root), table, _files(store, table)
+
+
+@pytest.mark.parametrize("use", [
+    lambda store, table: store.read(table),
+    lambda store, table: store.parts(table),
+    lambda store, table: store.ask(f'SELECT * FROM "{table}"'),
+    lambda store, table: store.append(table, store.empty(table).clear(1)),
+    lambda store, table: store.replace(table, store.empty(table)),
+    lambda store, table: store.purge(table),
+    lambda store, _: remove_leftovers(store),
+], ids=["read", "parts", "ask", "append", "replace", "purge", "next run"])  # fmt: skip
+def test_parts_without_their_list_are_one_error_that_says_what_to_do_wherever_they_are_used(without_list, use):
+    store, table, files = without_list
+    with pytest.raises(
+        StoreUnwell, match=rf"table '{table}' has parts and no parts.json, .*; none was removed\. Put .*"
+    ):
+        use(store, table)
+    assert _files(store, table) == files
+
+
+def test_a_check_of_a_store_names_each_table_whose_list_is_lost(without_list):
+    store, table, _ = without_list
+    (line,) = store.damage()
+    assert f"table {table!r} has parts and no parts.json" in line
+
+
+def test_a_check_of_a_store_names_a_table_of_a_later_version_whose_list_is_lost(store):
+    store.add_parts(LATER_TABLE, [store.write_part(LATER_TABLE, pa.table({"text": ["whole"]}))])
+    store.fs.rm_file(store.at(f"tables/{LATER_TABLE}/parts.json"))
+    (line,) = store.damage()
+    assert f"table {LATER_TABLE!r} has parts and no parts.json" in line
+
+
+def test_a_lost_list_says_whether_the_table_can_be_made_again(without_list):
+    store, table, _ = without_list
+    with pytest.raises(StoreUnwell) as lost:
+        store.parts(table)
+    assert ("to have the next run make it again" in str(lost.value)) == TABLES[table].derived
+
+
+def test_a_list_that_is_there_again_is_a_whole_table(without_list):
+    store, table, files = without_list
+    store.write_bytes(f"tables/{table}/parts.json", json.dumps(sorted(files)).encode())
+    assert store.height(table) == 3
+    assert list(store.damage()) == []
+
+
+def test_equal_rows_that_threads_write_at_once_are_one_part(tmp_path):
+    store, rows = Store.open(str(tmp_path)), _rejects(*range(2000))
+    with ThreadPoolExecutor(8) as threads:
+        parts = {*threads.map(lambda _: store.write_part("rejects", rows), range(64))}
+    store.add_parts("rejects", [*parts])
+    assert (len(parts), store.read("rejects").equals(rows)) == (1, True)
+    assert _files(store, "rejects") == {*parts, "parts.json"}
 
 
 LATER_TABLE = "made_by_a_later_version"
@@ -217,7 +299,7 @@ def test_one_of_several_leftovers_that_is_gone_already_keeps_none_of_the_others(
     parts = [store.write_part("rejects", _rejects(number)) for number in range(3)]
     paths = [store.at(f"tables/rejects/{part}") for part in ("gone.parquet", *parts)]
     store.purge("rejects", paths)
-    assert store.fs.find(store.at("tables/rejects")) == []
+    assert _files(store, "rejects") == {"parts.json"}
 
 
 def test_damage_of_a_table_of_a_later_version_is_one_line(store):

@@ -154,6 +154,13 @@ def test_a_damaged_backup_and_a_damaged_store_are_told(store, folder, tmp_path, 
     assert Store(str(tmp_path / "new")).read_bytes(UNFINISHED) is not None  # nothing is released from it
 
 
+def test_a_store_whose_list_of_parts_is_lost_is_not_backed_up_as_if_the_table_were_empty(store, folder, refused):
+    backup = (folder / "backup.json").read_bytes()
+    Path(store.at("tables/battles/parts.json")).unlink()
+    assert "table 'battles' has parts and no parts.json" in refused("backup", folder, "--store", store.root)
+    assert (folder / "backup.json").read_bytes() == backup
+
+
 def test_a_backup_beside_a_writing_run_is_of_one_moment(tmp_path, curate):
     """The writer stores lines before it notes their file as read, as ingest does, and replaces a table all the time."""
     root, ended = tmp_path / "store", threading.Event()

@@ -52,7 +52,7 @@ class BatchRecord(BaseModel):
     counted_usd: float = 0.0
     """US dollars that the run which sent it counts, at its highest price, because it did not wait for the end."""
     counted_month: str = ""
-    """Month in which that run began, as 2026-11."""
+    """Month in which that run began, as 2026-11; empty where no run has counted the batch."""
     is_billed: bool = False
     """Whether a run has counted its answers, which wait for others."""
 
@@ -239,9 +239,8 @@ class VendorBatchQueue:
                 ledger().try_again()  # a poll is free, and its answer is paid for
                 pause = min(self._service.longest_seconds, pause * 1.5)
         for record in running:
-            usd = sum(self._bills[name].most_usd for name in record.names & self._bills.keys())
-            if usd:
-                self._records.counted(record, usd)
+            if own_names := record.names & self._bills.keys():
+                self._records.counted(record, sum(self._bills[name].most_usd for name in own_names))
             self._close(record.names, "batch_unfinished", billed=True)
 
     def _has_ended(self, record: BatchRecord) -> bool:
@@ -283,9 +282,9 @@ class VendorBatchQueue:
             return bill
         if record.is_billed:
             return nullcontext()
-        # What was counted in an earlier month stays there.
-        counted_usd = record.counted_usd if record.counted_month == f"{datetime.now(UTC):%Y-%m}" else 0.0
-        return ledger().late_bill(self._service.name, counted_usd / len(record.names))
+        # What a run of an earlier month counted stays there.
+        is_counted = record.counted_month == f"{ledger().began_at:%Y-%m}"
+        return ledger().late_bill(self._service.name, record.counted_usd / len(record.names) if is_counted else None)
 
     def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
         """Record a failure for every question without an outcome."""

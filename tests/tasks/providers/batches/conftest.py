@@ -40,8 +40,9 @@ def night(request, server, monkeypatch, short_waits, tmp_path):
     pytest.importorskip("openai", reason="production extra")
     pytest.importorskip("google.genai", reason="production extra")
 
-    def night(hours=1.0, budget=None):
-        start_ledger(budget)
+    def night(hours=1.0, budget=None, prices=None, began_at=None):
+        ledger = start_ledger(budget, prices)
+        ledger.began_at = began_at or ledger.began_at
         providers = Providers({"categories": request.param})
         night.service = providers["categories"].model.version
         return measure_documents.fn(Settings(store=store.root, workers=2, batch=True, batch_hours=hours), providers)

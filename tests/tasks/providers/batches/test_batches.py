@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,7 @@ def test_what_a_batch_cost_replaces_the_highest_price_that_the_night_which_sent_
     assert 0 < collected.usd < collected.usd_settled
 
 
-@pytest.mark.parametrize("change", [{"counted_month": "2026-01"}, {"counted_usd": 0.0}])
+@pytest.mark.parametrize("change", [{"counted_month": "2026-01"}, {"counted_usd": 0.0, "counted_month": ""}])
 def test_what_another_month_or_a_killed_run_counts_for_a_batch_is_not_taken_back(night, server, change):
     server.hold = True
     (sent,) = night(hours=0.0).use.values()
@@ -171,6 +172,25 @@ def test_what_another_month_or_a_killed_run_counts_for_a_batch_is_not_taken_back
     (collected,) = night().use.values()
     assert collected.usd > 0 == collected.usd_settled
     assert collected.calls == COUNT == sent.calls
+
+
+def test_a_batch_that_ends_in_the_next_month_is_counted_once_in_the_month_in_which_both_its_runs_began(night, server):
+    last_evening = datetime(2026, 1, 31, 23, tzinfo=UTC)
+    server.hold = True
+    (sent,) = night(hours=0.0, began_at=last_evening).use.values()
+    server.hold = False
+    (collected,) = night(began_at=last_evening).use.values()
+    assert collected.usd_settled == pytest.approx(sent.usd_unconfirmed)
+    assert (sent.calls, collected.calls) == (COUNT, 0)
+
+
+def test_the_requests_of_a_batch_without_a_price_are_counted_once(night, server, tmp_path):
+    (tmp_path / "prices.yaml").write_text("tokens: {}")
+    server.hold = True
+    (sent,) = night(hours=0.0, prices=str(tmp_path / "prices.yaml")).use.values()
+    server.hold = False
+    (collected,) = night(prices=str(tmp_path / "prices.yaml")).use.values()
+    assert (sent.calls, collected.calls, collected.calls_unpriced) == (COUNT, 0, COUNT)
 
 
 def test_a_batch_that_failed_at_the_vendor_gives_back_all_that_was_counted(night, server):
