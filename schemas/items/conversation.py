@@ -116,7 +116,7 @@ class Opinion(Row):
     liked: bool | None
     """True for liked, false for disliked; null where the person pressed neither."""
     reasons: list[str]
-    """Words of the source for why, each with its sign: useful+, incorrect-."""
+    """Words of the source for why, each with its sign where one is known: useful+, incorrect-, odd."""
     comment: str | None
     """The person's words about the answer. It is in no release: nothing searches it for personal data."""
     seconds_to_vote: float | None

@@ -8,7 +8,7 @@ out. A further treatment is a member of `Treatment` and a branch of `AskedStore.
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from tasks.storage.content_id import text_id
 from tasks.storage.engine import column_types, view_queries
 from tasks.storage.keyed_ids import own_key
 from tasks.storage.parquet import compact
-from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, FoundValue, values_of_items, with_repeats
 from tasks.storage.queries.signals import latest_query
 from tasks.storage.tables import SLICE_ROWS, Store
 
@@ -171,11 +171,12 @@ class AskedStore(Store):
     ) -> Iterator[pl.DataFrame]:
         """One part in slices, without rows of quarantined conversations, and changed as `treatment` says.
 
-        A slice may have further columns: texts of a row are masked together, whichever of them were asked for.
+        A slice may have further columns: texts of a row are masked together, whichever of them were asked for, and with
+        what was found in the other texts of its conversation's item.
         """
         names = list(TABLES[table].row.model_fields) if columns is None else list(columns)
-        id_columns = self._columns_with_ids(table) if self._withheld else []
         masked = self._masked_with(table, names)
+        id_columns = self._columns_with_ids(table) if self._withheld or masked else []
         read = [*names, *(leaf.path for leaf in masked if not {leaf.path, leaf.column} & {*names})]
         read += [name for name in id_columns if name not in read]
         for slice_rows in super().part_slices(table, part, read, rows):
@@ -236,7 +237,7 @@ class AskedStore(Store):
                 keyed_ids = pl.Series(map(self._keyed, ids), dtype=pl.String)
                 change = partial(pl.Expr.replace_strict, old=ids, new=keyed_ids, default=None, return_dtype=pl.String)
             treated = treated.with_columns(leaf.changed(change))
-        yield from self._with_masks(treated, texts) if texts else [treated]
+        yield from self._with_masks(table, treated, texts) if texts else [treated]
 
     def _keyed(self, content_id: str) -> str:
         return hashlib.blake2b(content_id.encode("utf-8", "surrogatepass"), key=self._key, digest_size=12).hexdigest()
@@ -246,7 +247,7 @@ class AskedStore(Store):
         """A key made from the store's own, or one of this process where it has none."""
         return hashlib.sha256(b"asked" + (own_key(self._stored) or secrets.token_bytes(32))).digest()
 
-    def _with_masks(self, rows: pl.DataFrame, texts: Sequence[_Leaf]) -> Iterator[pl.DataFrame]:
+    def _with_masks(self, table: str, rows: pl.DataFrame, texts: Sequence[_Leaf]) -> Iterator[pl.DataFrame]:
         """The rows with personal data masked: those whose texts hold none first."""
         strings = [leaf.strings(rows) for leaf in texts]
         # A row is one text in one of the given rows.
@@ -257,10 +258,21 @@ class AskedStore(Store):
         # Unsafe is a text with personal data, and one that nobody searched: its row is masked in Python, one at a time.
         unsafe = pl.Series([text for text, of_text in spans.items() if of_text is None or of_text], dtype=pl.String)
         is_unsafe = pl.int_range(pl.len()).is_in(places.filter(pl.col("text").is_in(unsafe.implode()))["row"].implode())
-        yield rows.filter(~is_unsafe)
-        masked_rows = [_masked_row(row, texts, spans) for row in rows.filter(is_unsafe).to_dicts()]
+        # So is a row of a conversation in whose item, such as the other side of its battle, there is personal data.
+        id_columns, with_data = self._columns_with_ids(table), pl.Series([*self._values_of_items], dtype=pl.String)
+        is_beside = pl.any_horizontal(False, pl.col(id_columns).is_in(with_data.implode())).fill_null(False)
+        yield rows.filter(~(is_unsafe | is_beside))
+        masked_rows = []
+        for row in rows.filter(is_unsafe | is_beside).to_dicts():
+            values = [value for name in id_columns for value in self._values_of_items.get(row[name], ())]
+            masked_rows.append(_masked_row(row, texts, spans, values))
         if masked_rows:
             yield pl.DataFrame(masked_rows, schema=rows.schema)
+
+    @cached_property
+    def _values_of_items(self) -> dict[str, list[FoundValue]]:
+        """Conversation -> the personal data that was found in the texts of its item."""
+        return dict(values_of_items(self._stored).iter_rows())
 
     @cached_property
     def _searched(self) -> "_Searched":
@@ -276,12 +288,15 @@ def _left_out(value: pl.Expr) -> pl.Expr:
 
 
 def _masked_row(
-    row: dict[str, Any], texts: Sequence[_Leaf], spans: Mapping[str, Sequence[FoundSpan] | None]
+    row: dict[str, Any],
+    texts: Sequence[_Leaf],
+    spans: Mapping[str, Sequence[FoundSpan] | None],
+    values: Iterable[FoundValue],
 ) -> dict[str, Any]:
-    """A row with all its texts masked together: a value that one of them is found to hold is masked in all."""
+    """A row with all its texts masked together: a value that one of them, or its item, is found to hold is in none."""
     places = [place for leaf in texts for place in leaf.holders(row) if place[0][place[1]]]
     texts_in_row = [holder[place] for holder, place in places]
-    masks = with_repeats([(text, spans[text]) for text in texts_in_row])
+    masks = with_repeats([(text, spans[text]) for text in texts_in_row], values)
     for (holder, place), text, mask in zip(places, texts_in_row, masks, strict=True):
         holder[place] = masked_text(text, mask)
     return row

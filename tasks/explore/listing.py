@@ -18,7 +18,7 @@ from tasks.explore.masking import MaskedStore, masked_text
 from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, SIDE, item_key
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
-from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, values_of_items, with_repeats
 from tasks.storage.queries.signals import latest_query
 
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
@@ -257,18 +257,19 @@ _FACTS = f"""
 """  # noqa: S608 - queries and names of our own
 _TEXTS = f"""
     -- a row is one conversation that is not quarantined, with its texts; `unsafe` has the messages (numbers from 0) in
-    -- which there is personal data, or that nobody searched (spans is null), and is null where there are none, as in
-    -- most. Only where it is not null are contents and roles of the messages there, to be masked. A conversation is a
-    -- side of one battle, as several votes on one comparison are one: min takes the only other model
+    -- which there is personal data, or that nobody searched (spans is null), and `found_values` what was found in the
+    -- texts of its item; both are null where there are none, as in most. Only where one is not null are contents and
+    -- roles of the messages there, to be masked. A conversation is a side of one battle, as several votes on one
+    -- comparison are one: min takes the only other model
     SELECT
-        conversation_id, model, other_model, unsafe,
+        conversation_id, model, other_model, unsafe, found_values,
         prompt_of("turns.content", "turns.role") AS prompt,
         array_to_string(
             [content FOR content, number_from_1 IN "turns.content" IF "turns.role"[number_from_1] <> 'user'],
             E'\\n\\n'
         ) AS answers,
-        CASE WHEN unsafe IS NOT NULL THEN "turns.content" END AS contents,
-        CASE WHEN unsafe IS NOT NULL THEN "turns.role" END AS roles
+        CASE WHEN unsafe IS NOT NULL OR found_values IS NOT NULL THEN "turns.content" END AS contents,
+        CASE WHEN unsafe IS NOT NULL OR found_values IS NOT NULL THEN "turns.role" END AS roles
     FROM conversations
     ANTI JOIN (SELECT key AS conversation_id FROM quarantine) AS withheld USING (conversation_id)
     LEFT JOIN (
@@ -277,6 +278,7 @@ _TEXTS = f"""
         WHERE coalesce(len(spans) > 0, true)
         GROUP BY conversation_id
     ) AS unsafe_messages USING (conversation_id)
+    LEFT JOIN values_of_items USING (conversation_id)
     LEFT JOIN (
         SELECT conversation_id, min(other_model) AS other_model FROM (
             SELECT conversation_a AS conversation_id, model_b AS other_model FROM battles
@@ -318,7 +320,8 @@ _TAGS_AND_MARKS = pl.concat_list("categories", "policy_tags", "marks")
 def _store_rows(store: MaskedStore, searched: bool) -> Iterator[pl.DataFrame]:
     """Rows of conversations, then of battles, with columns of SCHEMA."""
     facts = pl.concat(compact(_described(rows)) for rows in store.batches(_FACTS))
-    texts = pl.concat(compact(_masked(rows, searched)) for rows in store.batches(_TEXTS, LISTED_AT_ONCE))
+    text_batches = store.batches(_TEXTS, LISTED_AT_ONCE, values_of_items=values_of_items(store))
+    texts = pl.concat(compact(_masked(rows, searched)) for rows in text_batches)
     conversations = facts.join(texts, on="conversation_id")
     kind = pl.when("is_side").then(pl.lit(SIDE)).otherwise(pl.lit(CONVERSATION))
     models = pl.concat_list("model")
@@ -363,8 +366,9 @@ def _masked(texts: pl.DataFrame, searched: bool) -> pl.DataFrame:
     `battle_marks` and `side_answers` are those of a side: marks by which a voter may know one of both models, and the
     answers as they are searched.
     """
-    safe, unsafe = texts.filter(pl.col("unsafe").is_null()), texts.drop_nulls("unsafe")
-    masked = map(_masked_texts, unsafe.select("unsafe", "contents", "roles").iter_rows(named=True))
+    safe, unsafe = texts.filter(pl.col("contents").is_null()), texts.drop_nulls("contents")
+    rows = unsafe.select("unsafe", "found_values", "contents", "roles").iter_rows(named=True)
+    masked = map(_masked_texts, rows)
     unsafe = unsafe.with_columns(pl.DataFrame(masked, {"prompt": pl.String, "answers": pl.String}))
     conversations = pl.concat([safe, unsafe]).with_columns(is_side=pl.col("other_model").is_not_null())
     no_text = pl.lit(None, pl.String)
@@ -383,12 +387,12 @@ def _masked(texts: pl.DataFrame, searched: bool) -> pl.DataFrame:
 
 
 def _masked_texts(conversation: Mapping[str, Any]) -> dict[str, str]:
-    """Prompt and answers of a row of _TEXTS with the personal data of its `unsafe` messages masked in every message."""
+    """Prompt and answers of a row of _TEXTS with the personal data of its item masked in every message."""
     spans: list[Sequence[FoundSpan] | None] = [[] for _ in conversation["contents"]]
-    for message in conversation["unsafe"]:
+    for message in conversation["unsafe"] or ():
         spans[message["number"]] = message["spans"]
     texts_and_spans = list(zip(conversation["contents"], spans, strict=True))
-    all_spans = with_repeats(texts_and_spans)
+    all_spans = with_repeats(texts_and_spans, conversation["found_values"] or ())
     masked = [masked_text(text, of_text) for text, of_text in zip(conversation["contents"], all_spans, strict=True)]
     by_user = [role == "user" for role in conversation["roles"]]
     by_model = [not is_user for is_user in by_user]

@@ -219,12 +219,13 @@ class OfStore:
         twin_ids = [pair["twin"] for pair in twin["images"]] if twin else []
         images_by_id = {image.image_id: image for image in self._shown_images(items, {*row["image_ids"], *twin_ids})}
         images, twin_images = ([images_by_id[image_id] for image_id in ids] for ids in (row["image_ids"], twin_ids))
-        vote_reasons = _vote_reasons(items, row)
+        vote_reasons = _vote_reasons(items, row["id"])
         sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, row["id"], self._products)
-        spans = _spans_together(items, conversations, vote_reasons, found_in(self._store, texts_of(sections)))
+        spans = _spans_together(items, vote_reasons, found_in(self._store, texts_of(sections)))
         # a side is one conversation of the item, masked: one, or two of a battle
         sides = [_side(items, conversation, spans, opened) for conversation in conversations]
-        vote_reason = [stretch for text in vote_reasons for stretch in masked_parts(text, spans[text], opened)]
+        shown_reasons = vote_reasons if row["kind"] == BATTLE else ()
+        vote_reason = [stretch for text in shown_reasons for stretch in masked_parts(text, spans[text], opened)]
         texts = [*(message.parts for side in sides for message in side.messages), vote_reason]
         masked_sections = [masked_section(section, spans, opened) for section in sections]
         masked = any(stretch.hidden for text in texts for stretch in text)
@@ -340,14 +341,15 @@ def _conversations(items: StoredItems, row: Mapping[str, Any]) -> list[dict[str,
 
 def _spans_together(
     items: StoredItems,
-    conversations: Iterable[Mapping[str, Any]],
     vote_reasons: Mapping[str, str],
     of_sections: Mapping[str, Sequence[FoundSpan] | None],
 ) -> dict[str, Sequence[FoundSpan] | None]:
     """Text -> what is masked in it, for all texts of an item: a value that one of them holds is masked in all.
 
-    Texts that were read in its images are among them.
+    Texts that were read in its images are among them, and for a side of a battle all of the battle.
     """
+    # a row is one conversation of the item, as it was logged
+    conversations = items.whole_conversations.filter(pl.col("conversation_id").is_in(items.ids_with_sides)).to_dicts()
     # a pair is one message and its text id
     messages = ((turn["content"], turn["text_id"]) for conversation in conversations for turn in conversation["turns"])
     read = items.values("image_text")
@@ -365,9 +367,9 @@ def _spans(items: StoredItems, content_id: str) -> list[dict[str, Any]] | None:
     return None if searched is None else searched["spans"]
 
 
-def _vote_reasons(items: StoredItems, row: Mapping[str, Any]) -> dict[str, str]:
-    """Words of the voter of a battle -> their text id; nothing for what is not a battle."""
-    battle = items.battle(row["id"]) if row["kind"] == BATTLE else None
+def _vote_reasons(items: StoredItems, item_id: str) -> dict[str, str]:
+    """Words of the voter of a battle, or of the battle of a side -> their text id; nothing for other items."""
+    battle = items.battle(item_id)
     if battle is None or battle["vote_reason_id"] is None:
         return {}
     rows = items.store.ask(_VOTE_REASON, tstamp=battle["tstamp"], battle_id=battle["battle_id"])

@@ -38,7 +38,7 @@ _NO_OPINION: dict[str, Any] = dict.fromkeys(Opinion.model_fields) | {
     "categories": [],
     "languages": [],
 }
-_is_reason = re.compile(r"[a-z][a-z0-9_]{0,39}[+-]").fullmatch
+_is_reason = re.compile(r"[a-z][a-z0-9_]{0,39}[+-]?").fullmatch
 _TAG_CHARACTERS_MAX = 200
 Record = dict[str, Any]
 _SERVING = tuple(Serving.model_fields)
@@ -188,7 +188,9 @@ def _opinion(stated: Any, liked: bool | None, message_count: int) -> dict[str, A
     for name in ("reasons", "categories", "languages"):
         opinion[name] = _words(name, opinion[name])
     if not all(map(_is_reason, opinion["reasons"])):
-        raise LineRejected(RejectReason.BAD_REACTION, "a reason is not letters, digits and _ with a + or - behind them")
+        raise LineRejected(
+            RejectReason.BAD_REACTION, "a reason is not letters, digits and _, with a + or - behind them or none"
+        )
     comment = opinion["comment"]
     if comment is not None and type(comment) is not str:
         raise _bad_reaction("the comment", comment)

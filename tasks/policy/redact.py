@@ -156,10 +156,10 @@ def redacted_image(
     for _ in range(REDACTION_ROUNDS):
         hits = [(reason, kind, grown(box, *size)) for reason, kind, box in evidence.images.get(covered_id, ())]
         fresh = {box for *_, box in hits} - boxes
+        values |= evidence.image_values.get(covered_id, {})  # messages may repeat one that has no box
         if not fresh:  # what is found without a box that could be filled stays, and `unproven` drops its conversation
             break
         counts.update((reason, kind) for reason, kind, box in hits if box in fresh)
-        values |= evidence.image_values.get(covered_id, {})
         boxes |= fresh
         covered_id = filled(image_id, tuple(sorted(boxes)))
     return CoveredImage(covered_id, counts, values)

@@ -236,6 +236,8 @@ class EarlierRelease:
         for path, key in sorted(manifest.shards.items()):
             self._written_from.setdefault(key, []).append(path)
         self._path_of = {file: path for path, file in manifest.files.items()}
+        self._taken = set[str]()
+        """Shards whose bytes were compared with the manifest."""
 
     @cached_property
     def _files(self) -> dict[str, Path]:
@@ -268,6 +270,7 @@ class EarlierRelease:
             for path, file in zip(paths, new_files, strict=True):
                 _link(self._files[path], file)
             if all(_described(file) == self.manifest.files[path] for path, file in zip(paths, new_files, strict=True)):
+                self._taken.update(paths)
                 return new_files
         for path, file in zip(paths, new_files, strict=True):
             file.unlink(missing_ok=True)  # the new release gets a file of its own
@@ -299,9 +302,9 @@ class EarlierRelease:
     def copied(self, described: ReleasedFile, target: str) -> bool:
         """Whether the shard with these bytes could be copied to `target` within the object store.
 
-        `take` has compared the bytes of shards; other files, which are small, would have to be fetched for that.
+        Only what `take` has compared is: any other file would have to be fetched for that, and is written anew.
         """
-        if (path := self._path_of.get(described)) not in self.manifest.shards:
+        if (path := self._path_of.get(described)) not in self._taken:
             return False
         try:
             self._store.fs.cp_file(f"{self.folder}/{path}", target)

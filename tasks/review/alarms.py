@@ -9,7 +9,7 @@ import polars as pl
 from schemas.items.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from schemas.policy import Over
 from tasks.review_queue import DrawnQueue
-from tasks.storage.queries.repeated_values import FoundSpan, with_repeats
+from tasks.storage.queries.repeated_values import FoundSpan, values_of_items, with_repeats
 from tasks.storage.queries.signals import latest_query
 from tasks.storage.reviews import found_faces, of_policy, personal_spans, reviews_of
 from tasks.storage.tables import Store
@@ -196,7 +196,8 @@ def _masked_texts(
 ) -> dict[tuple[str, str], _MaskedText]:
     """(conversation id, text id) -> the text, for all texts of the conversations of some stretches.
 
-    Texts are messages, and what was read in images. What was found in one of a conversation is masked in all of them.
+    Texts are messages, and what was read in images. What was found in one of a conversation is masked in all of them,
+    and so is what was found in its battle.
     """
     conversation_ids = sorted({row["conversation_id"] for row in stretches})
     id_rows = pl.DataFrame({"conversation_id": conversation_ids}, {"conversation_id": pl.String})
@@ -207,9 +208,12 @@ def _masked_texts(
             for conversation_id, text_ids, texts in conversations.iter_rows():
                 texts_of.setdefault(conversation_id, {}).update(zip(text_ids, texts, strict=True))
     spans_of = _by_text(every, {text_id for texts_by_id in texts_of.values() for text_id in texts_by_id})
+    items = values_of_items(store).filter(pl.col("conversation_id").is_in(conversation_ids))
+    values_of = dict(items.iter_rows())
     masked = dict[tuple[str, str], _MaskedText]()
     for conversation_id, texts_by_id in texts_of.items():
-        repeated = with_repeats([(text, spans_of.get(text_id, [])) for text_id, text in texts_by_id.items()])
+        found = [(text, spans_of.get(text_id, [])) for text_id, text in texts_by_id.items()]
+        repeated = with_repeats(found, values_of.get(conversation_id, ()))
         for (text_id, text), spans in zip(texts_by_id.items(), repeated, strict=True):
             masked[conversation_id, text_id] = _MaskedText(text, spans or [])
     return masked

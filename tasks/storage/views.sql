@@ -21,6 +21,10 @@ list_slice(
     image_ids, 1, 1 + coalesce(list_max([place.image FOR place IN flatten(list_slice(places, 1, 2 * turn))]), -1)
 );
 
+-- the values that spans mark in a text, as text_pii has them, with their types
+CREATE MACRO values_found(found_text, spans) AS
+[struct_pack(value := found_text[span.start + 1:span."end"], "type" := span."type") FOR span IN spans];
+
 -- one message of one conversation as it was logged, numbered from 0
 CREATE VIEW turns AS
 SELECT

@@ -217,14 +217,14 @@ def _seconds_to_vote(record: QueriedRow) -> float | None:
 
 
 def _reasons(record: QueriedRow, side: str) -> list[str]:
-    """Reasons about a side's answer with their sign; those whose sign nobody knows are left out."""
+    """Reasons about a side's answer with their sign; without one where nobody knows it."""
     in_table = record["signs"] or {}
     signs = REASONS | {key: _SIGNS[sign] for key, sign in in_table.items() if sign in _SIGNS}
     reasons = []
     for key in record[f"reasons_{side}"] or []:
-        if sign := signs.get(key):
-            name = _NO_REASON_CHARACTER.sub("_", key.lower())[:_REASON_CHARACTERS_MAX]
-            reasons.append(f"{name if name[:1].isalpha() else f'tag_{name}'}{sign}")
+        word = _NO_REASON_CHARACTER.sub("_", key.lower())
+        word = word if word[:1].isalpha() else f"tag_{word}"
+        reasons.append(f"{word[:_REASON_CHARACTERS_MAX]}{signs.get(key, '')}")
     return reasons
 
 

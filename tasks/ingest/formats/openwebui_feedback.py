@@ -190,12 +190,13 @@ def _beside(tree: _Tree, answer_id: str, model: str, sibling_models: Sequence[st
 
 
 def _reasons(reason: Any, liked: bool | None) -> list[str]:
-    """The reason as a word with the sign of the rating; a text without Latin letters, in another language, is other."""
-    if not reason or liked is None:
+    """The reason as a word with the sign of the rating, if there is one; a text without Latin letters is other."""
+    if not reason:
         return []
     word = _NO_WORD.sub("_", str(reason).lower()).strip("_")[: _REASON_CHARACTERS_MAX - 1]
     word = word if word[:1].isalpha() else "other"
-    return [f"{word}{'+' if liked else '-'}"]
+    sign = "" if liked is None else "+" if liked else "-"
+    return [f"{word}{sign}"]
 
 
 def _record(row: SourceRow, place: Place) -> Record:

@@ -87,14 +87,14 @@ class StoredItems:
         return next(chain(of_id, of_side), None)
 
     @cached_property
-    def _ids_with_sides(self) -> set[str]:
+    def ids_with_sides(self) -> set[str]:
         """Ids of what is wanted, and of the sides of its battles."""
         return self._wanted_ids | {row[side] for row in self._battles for side in ("conversation_a", "conversation_b")}
 
     @cached_property
     def decisions(self) -> dict[tuple[str, str], StoredRow]:
         """Kind and id of an item -> its decision."""
-        item_ids = self._ids_with_sides | {row["battle_id"] for row in self._battles}
+        item_ids = self.ids_with_sides | {row["battle_id"] for row in self._battles}
         rows = self.store.ask(_DECISIONS, wanted=_frame(item_ids)).iter_rows(named=True)
         return {(row["item_kind"], row["item_id"]): row for row in rows}
 
@@ -102,7 +102,7 @@ class StoredItems:
     def conversations(self) -> dict[str, StoredRow]:
         """Conversation id -> its row without texts; of `turns` it has the columns `turns.role` and `turns.text_id`."""
         repeated_ids = {row["duplicate_of"] for row in self.decisions.values()} - {None}
-        item_ids = self._ids_with_sides | repeated_ids
+        item_ids = self.ids_with_sides | repeated_ids
         rows = self.store.ask(_CONVERSATIONS, wanted=_frame(item_ids)).iter_rows(named=True)
         return {row["conversation_id"]: row for row in rows}
 

@@ -74,10 +74,11 @@ def drawn(folder, draw: random.Random):
     return store, rows, votes, searched
 
 
-def shown_texts(row, searched) -> tuple[str, str]:
-    """Prompt and answers with personal data masked."""
-    said = [(turn.content, searched.get(turn.content)) for turn in row.turns]
-    masked = [masked_text(text, spans) for (text, _), spans in zip(said, with_repeats(said), strict=True)]
+def shown_texts(row, together, searched) -> tuple[str, str]:
+    """Prompt and answers with the personal data masked that was found in a row, or in those `together` with it."""
+    said = [(turn.content, searched.get(turn.content)) for each in (row, *together) for turn in each.turns]
+    own = list(zip(said, with_repeats(said), strict=True))[: len(row.turns)]
+    masked = [masked_text(text, spans) for (text, _), spans in own]
     of_user = [turn.role == "user" for turn in row.turns]
     asked = [text for text, is_asked in zip(masked, of_user, strict=True) if is_asked]
     return "\n\n".join(asked), "\n\n".join(text for text, is_asked in zip(masked, of_user, strict=True) if not is_asked)
@@ -106,15 +107,21 @@ def test_the_listing_of_a_drawn_store_is_what_the_rule_says(tmp_path, seed):
             "tags": ([TAGS[0]] if row.document_id in tagged else []) + (own["tags"] if own else []) + marks,
         }  # fmt: skip
 
+    every = {row.conversation_id: row for row in rows}
+    battle_of = {
+        side: [every[vote.conversation_a], every[vote.conversation_b]]
+        for vote in votes
+        for side in (vote.conversation_a, vote.conversation_b)
+    }
     expected = []
     for name, row in shown.items():
-        prompt, answers = shown_texts(row, searched)
+        prompt, answers = shown_texts(row, battle_of.get(name, ()), searched)
         kind = SIDE if name in of_sides else CONVERSATION
         expected.append(right(kind, name, row, f"{prompt}\n{answers}", marks_of([row.model], [answers])))
     for vote in votes:
         both = [shown.get(side) for side in (vote.conversation_a, vote.conversation_b)]
         if None not in both:
-            (prompt, answers), (_, others) = (shown_texts(side, searched) for side in both)
+            (prompt, answers), (_, others) = (shown_texts(side, both, searched) for side in both)
             marks = marks_of([side.model for side in both], [answers, others])
             expected.append(right(BATTLE, vote.battle_id, both[0], f"{prompt}\n{answers}\n{others}", marks))
     listed = store_listing(MaskedStore(store.root), searched=True)

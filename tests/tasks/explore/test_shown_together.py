@@ -10,6 +10,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.items.reject import Quarantined
+from tasks.explore.asked_store import AskedStore
 from tasks.explore.of_store import OfStore, without_sources
 from tasks.policy.explained import explained
 from tasks.shown import item_key
@@ -69,6 +70,33 @@ def test_a_value_found_in_one_text_of_an_item_is_masked_in_all(tmp_path, made, p
     store.append("signals/text_pii", facts_frame("text_pii", clean | found(texts[place])))
     text = shown_texts(OfStore(store, explained).item(key, False))
     assert NAME not in text and text.count("[person]") >= 4
+
+
+@pytest.mark.parametrize("shown", ["snippet", "searched", "left page", "right page"])
+@pytest.mark.parametrize("place", range(5))
+def test_a_value_found_in_one_text_of_a_battle_is_masked_wherever_the_battle_is_shown(tmp_path, place, shown):
+    store, _, texts = places_of_battle(tmp_path)
+    clean = {text_id(text): {} for text in texts}
+    store.append("signals/text_pii", facts_frame("text_pii", clean | found(texts[place])))
+    source = OfStore(store, explained)
+    if shown.endswith("page"):
+        side = "b-right" if shown == "right page" else "b"
+        text = shown_texts(source.item(item_key("side of a battle", side), False))
+    else:
+        text = "|".join(source.searchable[shown])
+    assert NAME.lower() not in text.lower() and text.count("[person]") >= 2
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_value_found_in_one_text_of_a_battle_is_masked_in_answers_to_questions(tmp_path, place):
+    store, _, texts = places_of_battle(tmp_path)
+    clean = {text_id(text): {} for text in texts}
+    store.append("signals/text_pii", facts_frame("text_pii", clean | found(texts[place])))
+    asked = AskedStore(store.root)
+    messages = asked.ask('SELECT unnest("turns.content") AS text FROM conversations')["text"].to_list()
+    words = asked.ask("SELECT vote_reason FROM battles")["vote_reason"].to_list()
+    assert len(messages + words) == 5
+    assert all(NAME not in text and "[person]" in text for text in messages + words)
 
 
 class _Held(LocalFileSystem):

@@ -233,3 +233,19 @@ def test_thinking_at_the_head_of_an_answer_is_no_part_of_it(tmp_path, logged, th
     assert found[1]["first_word_seconds"] == 1.5, "a vote of the same state takes nothing away"
     assert not thinking or found[3]["thinking_id"] == text_id(thinking)
     assert rows[1]["served"] is None
+
+
+@pytest.mark.parametrize("shared", [("a", "c"), ("c", "b"), ("b", "c"), ("c", "a")])
+@pytest.mark.parametrize("is_earlier_on_turn", [False, True])
+def test_a_conversation_that_is_compared_with_two_others_is_a_side_of_its_latest_vote_alone(
+    tmp_path, shared, is_earlier_on_turn
+):
+    turns = ("Why?", "So.", "And then?", "That.")
+    talks = {name: state(name, *turns, model_name=name) for name in "abc"}
+    opinions = {"opinions": [{"turn": 1, "reasons": ["useful+"]}, None]} if is_earlier_on_turn else {}
+    both = [vote(talks["a"], talks["b"], **opinions), vote(*(talks[name] for name in shared), "rightvote", at=20.0)]
+    write(tmp_path / "logs", DAY, *both)
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    battles = store.read("battles").select("conversation_a", "conversation_b", "winner", "turns_a", "turns_b")
+    assert battles.rows() == [(*map(conv_id, shared), "model_b", 2, 2)]
+    assert rejected(store) == {}

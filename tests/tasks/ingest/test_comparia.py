@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
+from tasks.ingest.formats.comparia_tables import rows_of_comparison
 from tasks.ingest.log_files import source_files
 from tasks.storage.tables import Store
 from tests.comparia import CHOICES, MODELS, OLDER_MARKS, REASONS, comparison, new_set, older_sets
@@ -350,3 +351,20 @@ def test_a_column_of_another_type_is_one_line_that_names_it(tmp_path, name):
     with pytest.raises(BadInput, match=f"has the columns of {name}, but .*{words}") as raised:
         taken_in(tmp_path, [row | change for row in rows])
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("signs", "stored"),
+    [
+        (None, ["useful+", "incorrect-", "off_topic", "tag_2cool"]),
+        ({"off-topic": "negative", "2cool": "neutral"}, ["useful+", "incorrect-", "off_topic-", "tag_2cool"]),
+    ],
+)
+def test_a_reason_of_the_database_whose_sign_nobody_knows_is_stored_without_one(signs, stored):
+    of_sides = ("content", "answered_at", "reasoning", "trace", "model", "reasons", "comment")
+    names = ["comparison_id", "turn", "choice", "created_at", "guardrail", "voted_at", "categories", "languages"]
+    names += ["cohorts", "error", "llm_analyzed", "contains_pii", "contains_spam", "archived", "typed"]
+    record = dict.fromkeys([*names, "search_results", *(f"{name}_{side}" for name in of_sides for side in "ab")])
+    record |= {"signs": signs, "reasons_a": ["useful", "incorrect", "off-topic", "2cool"]}
+    (row,) = rows_of_comparison([record])
+    assert (row["reasons_a"], row["reasons_b"]) == (stored, [])

@@ -12,7 +12,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest.log_files import source_files
 from tasks.storage.tables import Store
-from tests.builders import image_bytes
+from tests.builders import USER_KEY, image_bytes
 from tests.openwebui import feedback, feedbacks
 from tests.tasks.ingest.foreign import put_rows
 from tests.tasks.ingest.logs import ingested, rejected
@@ -184,3 +184,44 @@ def test_a_row_that_contradicts_the_format_is_a_reject_with_its_place(tmp_path, 
 def test_a_column_of_another_type_is_one_line_that_names_it(tmp_path, column):
     with pytest.raises(BadInput, match=f"openwebui-feedback, but {column} is text in place of object"):
         taken_in(tmp_path, [row | {column: "a text"} for row in feedbacks(count=4)])
+
+
+@pytest.mark.parametrize(("rating", "stored"), [(1, "too_long+"), (-1, "too_long-"), (None, "too_long")])
+def test_a_reason_has_the_sign_of_its_rating_or_none(tmp_path, rating, stored):
+    row = one("alone", rating=rating, reason="Too long")
+    reactions = taken_in(tmp_path, [row]).read("reactions")
+    assert reactions["reasons"].to_list() == [[stored]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_answer_that_two_ratings_compare_with_others_is_a_side_of_the_later_battle(tmp_path, seed):
+    first = one("three", seed)
+    shown = [name for name, each in history(first).items() if each["role"] == "assistant"]
+    models = {name: history(first)[name]["model"] for name in shown}
+
+    def rated(answer: str, at: int) -> dict:
+        row = deepcopy(first) | {"id": f"rating-{at}", "updated_at": first["updated_at"] + at}
+        row["meta"]["message_id"] = answer
+        others = [models[name] for name in shown if name != answer]
+        row["data"] |= {"rating": 1, "model_id": models[answer], "sibling_model_ids": others}
+        return row
+
+    store = taken_in(tmp_path, [rated(shown[0], 0), rated(shown[2], 60)])
+    assert rejects(store) == []
+    battles = store.read("battles").select("line", "winner", "model_a", "model_b").rows()
+    assert battles == [(2, "model_b", models[shown[0]], models[shown[2]])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fields_that_nobody_knows_change_nothing_of_what_is_stored(tmp_path, monkeypatch, seed):
+    monkeypatch.setenv("CURATE_USER_KEY", USER_KEY)
+    rows = feedbacks(seed)
+    more = deepcopy(rows)
+    for row in more:
+        holders = [row, row["data"], row["meta"], row["snapshot"], row["snapshot"]["chat"], *history(row).values()]
+        for holder in random.Random(seed).sample(holders, 4):
+            holder |= {"details": {"rating": 7}, "zeta": None, "eta": [1, {"theta": "iota"}]}
+    plain, odd = (taken_in(tmp_path / name, each) for name, each in (("plain", rows), ("odd", more)))
+    for table in ("conversations", "battles", "reactions", "rejects"):
+        columns = [name for name in plain.read(table).columns if not name.startswith("source")]
+        assert odd.read(table).select(columns).equals(plain.read(table).select(columns))

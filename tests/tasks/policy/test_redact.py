@@ -154,6 +154,13 @@ def test_a_box_that_is_found_again_is_counted_once():
     assert (covered.image_id, dict(covered.counts)) == ("c", {("face", "face"): 1, ("x", "email"): 1})
 
 
+@pytest.mark.parametrize("boxes", [[], [("x", "email", [60, 60, 9, 9])]])
+def test_a_value_that_was_read_in_an_image_is_told_to_its_messages_also_without_a_box(boxes):
+    evidence = Findings({"user": {}, "assistant": {}}, {"a": boxes}, {"a": {"a@b.org": "email"}}, {})
+    covered = redacted_image("a", (200, 200), evidence, lambda _, filled_boxes: "ab"[len(filled_boxes)])
+    assert covered.values == {"a@b.org": "email"}
+
+
 @pytest.mark.parametrize("roles", [("user", "assistant"), ("assistant", "user")])
 def test_what_two_rules_find_is_counted_under_the_rule_about_its_message(roles):
     text, span = "ask a@b.org or c@d.org", Span(4, 11, "email")

@@ -12,11 +12,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from benchmarks.release_rows import written_share
 from flows.products import parts_of_release
 from schemas.policy import policy_hash
+from schemas.release import Manifest
 from schemas.settings import Settings
 from tasks.bench.steps import draw_bench
 from tasks.providers import Providers
 from tasks.release import shards
-from tasks.release.build import staging_folder
+from tasks.release.build import EarlierRelease, staging_folder
 from tasks.release.shards import shard_files, shard_rows
 from tasks.release.steps import unchanged_release
 from tasks.release.verify import verify_release
@@ -156,6 +157,17 @@ def test_no_altered_file_of_an_earlier_release_comes_into_the_next(own_store, tm
     _night(store, "two")
     store.fs.get(f"{store.at('releases/two')}/", f"{tmp_path}/two/", recursive=True)
     assert verify_release(tmp_path / "two", parts_of_release) == []
+
+
+def test_a_bucket_copies_no_altered_shard_that_another_version_of_its_rows_equals(own_store, tmp_path):
+    store = _bucket(own_store, tmp_path)
+    _night(store, "one")
+    manifest = Manifest.model_validate_json(store.read_bytes("releases/one/manifest.json"))
+    earlier = EarlierRelease(store, manifest, "")
+    path = next(name for name in sorted(manifest.shards) if name.startswith("chat/"))
+    store.write_bytes(f"releases/one/{path}", b"altered")
+    assert not earlier.copied(manifest.files[path], store.at("releases/two/shard.parquet"))
+    assert not store.fs.exists(store.at("releases/two/shard.parquet"))
 
 
 def _bucket(store: Store, tmp_path: Path) -> Store:

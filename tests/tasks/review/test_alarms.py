@@ -11,7 +11,7 @@ from tasks.review.alarms import FacesQueue, ImageTextsQueue, PersonalDataQueue, 
 from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, personal_spans
 from tasks.storage.tables import Store
-from tests.builders import NOON, conversation, facts_frame, store_with
+from tests.builders import NOON, battle, conversation, facts_frame, sides, store_with
 
 TEXTS = [f"Call {name} at 555 01{number:02}" for number, name in enumerate(("Ada", "Ben", "Cyd", "Dov", "Eve", "Fay"))]
 IMAGES = [f"image{number}" for number in range(6)]
@@ -191,6 +191,21 @@ def test_a_value_found_in_one_text_of_a_conversation_is_masked_in_its_messages_b
     assert len(waiting) == 4
     clear = [stretch.text for item in waiting for stretch in item.texts[0].stretches if not stretch.hidden]
     assert not [text for text in clear if "Lopez" in text]
+
+
+@pytest.mark.parametrize("queue", [PersonalDataQueue, ImageTextsQueue])
+def test_a_value_found_on_the_other_side_of_a_battle_is_masked_beside_the_marked_stretch(tmp_path, queue):
+    image, card = "1" * 32, "Hello Ana Lopez, it is me"
+    left, right = sides("b", "Who?", card, image_ids=[image])
+    store = store_with(tmp_path, conversations=[left, right], battles=[battle(left, right)])
+    store.append("signals/image_text", facts_frame("image_text", {image: {"text": card}}))
+    other = right.turns[1].content
+    start = other.index("Ana")
+    spans = {card: [finding(0, 5, "phone")], other: [finding(start, start + 9, "person")]}
+    store.append("signals/text_pii", found_in(spans))
+    asked = [item for item in queue(EVERYTHING, 0).waiting(store) if item.conversation_id == "b"]
+    clear = [stretch.text for item in asked for stretch in item.texts[0].stretches if not stretch.hidden]
+    assert clear and not [text for text in clear if "Lopez" in text]
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ TIMES_MAX = 6
 """How many times as long as prose a text may take; these take up to twice as long, with a quadratic pattern twelve."""
 PIECES = [
     "\n", " ", "\t\n", "1", "1 ", "12-", "1.", "a", "a:", ":", "a@", "a.", "*", "**a", "__a", "`", "# ", "(", "a://",
-    "AA11 ", "card ", "ssn ", "social security ", "passport ", "I am ", "as a ", "model ", "me made by ",
-    "I am a model, ",
+    "AA11 ", "card ", "ssn ", "social security ", "passport ", "pw: my_pw $a1", "I am ", "as a ", "model ",
+    "me made by ", "I am a model, ",
     "我由", "import a\n", "from a ", "(error_code: 1) ", "rate limit exceeded ", "I am sorry ",
     "a_", "a.b", 'ab("', "a<b, ", "a* ", "a_t ", "f(a) ", "}\n", ")\n", "[a](b) *x* ", "\\text{a} *x* ",
     "+1 11 111 1111 1111 111 11 11a ", "+" + "1" * 71 + "a ", "\u0000", "👩‍🚀", "\ud800",

@@ -21,7 +21,7 @@ EMBEDDED = {
     "image_layout": "1",
     "image_text": "3+rapidocr-3.10.0-max736-lines96-turned-3",
     "image_embedding": "1+efficientnet-lite0-57934424",
-    "text_pii": "3+patterns-25+12+rampart-1.4.0-int8-ort1.32",
+    "text_pii": "3+patterns-26+12+rampart-1.4.0-int8-ort1.32",
     "moderation": "1+alt-profanity-check-1.9.1-window100",
     "service_text": "2",
     "model_names": "5.2",

@@ -184,7 +184,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
-    version = f"patterns-25+{NameFinder.version}"
+    version = f"patterns-26+{NameFinder.version}"
 
     def __init__(self) -> None:
         weights_folder()  # what is missing is said before a run begins; the model is loaded with the first text

@@ -106,6 +106,38 @@ def test_a_login_with_a_password_is_somebodys():
         assert formed(f"git clone https://{login}@lumenix.io/items.git")[0][0] == "url_credentials"
 
 
+WORDS_OF_SOMEBODY = ("Dog", "Rex", "Summer", "Garden", "Lena", "Coffee", "Tiger", "Blue")
+LEET = str.maketrans("aeio", "4310")
+LEADS = ("password: {}", "pw = {}", "The passwort is: {}", "PASSWORD={} ./start", "wifi password: {}")
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_a_password_of_somebodys_own_words_is_found_behind_my_or_a_sign(lead):
+    for _ in range(50):
+        words = DRAW.sample(WORDS_OF_SOMEBODY, 2)
+        leet = "".join(words).translate(LEET)
+        mixed = f"T{leet[0]}4b{DRAW.randint(1, 9)}r{words[0]}"
+        own = [
+            f"My{''.join(words)}{DRAW.randint(1, 99)}!",
+            f"my_{words[0].lower()}_{words[1].lower()}{DRAW.randint(1, 9)}",
+        ]
+        for password in (*own, f"${mixed}", f"$ecret!{DRAW.randint(10, 99)}{words[0]}"):
+            assert ("api_key", password) in formed(lead.format(password))
+
+
+NOBODYS = [
+    "my_password1", "MyPassword123", "my-secret-key1", "mysql_pass1", "my_super_secret_pw", "<your-password1>",
+    "$DB_PASS1", "$password1", "$dbPassword2;", "${DB_PASS1}", "$(cat pw1)", "$this->pass1", '$_POST["pass1"]',
+    "$md5pass", "********", "**********!", "*required*", "%DB_PASS1%", "{{ password1 }}", "$2y$10$abcdefghijk1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NOBODYS)
+def test_what_stands_in_place_of_a_password_is_nobodys(value):
+    assert formed(f"password: {value}") == []
+    assert formed(f"PASSWORD={value}") == []
+
+
 def drawn(form):
     """A text that a parsed regular expression matches, its characters drawn evenly from the choices."""
     text = ""
