@@ -213,3 +213,41 @@ def test_a_stage_that_begins_while_the_server_restarts_waits_for_it(tmp_path):
     ):
         reports = around_outage(Settings(store=str(tmp_path / "store")))
     assert [report.stage for report in reports] == ["within"]
+
+
+REFUSED = b"POST /api/task_runs/"
+"""The first request that Prefect makes for an inner flow, by a client that had no answer before."""
+BEGUN: list[str] = []
+"""Stages whose work began."""
+
+
+@flow(name="counted")
+@one_writer
+def counted(settings: Settings):
+    BEGUN.append("counted")
+    yield StageReport(stage="counted")
+
+
+@flow(name="around-counted")
+def around_counted(settings: Settings) -> list[StageReport]:
+    return counted(settings)
+
+
+def test_a_stage_whose_server_goes_away_as_its_run_is_made_begins_once_when_the_server_is_back(tmp_path):
+    """The server answers before the stage, and is gone five seconds, longer than Prefect tries by itself."""
+    place = urllib.parse.urlsplit(PREFECT_API_URL.value())
+    gone, refusals = threading.Event(), []
+
+    def goes_away(content: bytes) -> None:
+        if content.startswith(REFUSED) and not refusals:
+            refusals.append(content)
+            gone.set()
+            threading.Timer(5, gone.clear).start()
+            raise ConnectionResetError
+
+    with (
+        cut_off_at(place.port, b"no request has these words", hear=goes_away, gone=gone) as port,
+        temporary_settings({PREFECT_API_URL: PREFECT_API_URL.value().replace(str(place.port), str(port))}),
+    ):
+        around_counted(Settings(store=str(tmp_path / "store")))
+    assert (len(refusals), BEGUN) == (1, ["counted"])
