@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.items.reject import TakenDownKind
-from schemas.publication import Exported, ExportKind, Publication
+from schemas.publication import Exported, Publication
 from schemas.row import Held
 from schemas.tables import TABLES
 from schemas.upkeep import Audited
@@ -123,7 +123,7 @@ class Copies(NamedTuple):
     published: list[Publication]
     """Versions on the Hub that hold something of theirs."""
     exported: list[Exported]
-    """Exports and backups outside of the store that may hold something of theirs."""
+    """Exports outside of the store that may hold something of theirs; what has no version is of the whole store."""
 
 
 def hand_out(store: Store, person: str, folder: Path) -> Copies:
@@ -152,7 +152,7 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
         left_out=written.left_out,
         lines=len(written.lines),
         published=[row for row in publications(store) if row.version in versions],
-        exported=[row for row in exports(store) if row.version in versions or row.kind is ExportKind.BACKUP],
+        exported=[row for row in exports(store) if not row.version or row.version in versions],
     )
     _write_page(folder, person if is_user_id(person) else "", written, copies)
     return copies

@@ -150,18 +150,23 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
     for name, content in _small_files(since) if since else ():
         if name.startswith(_GROWING):
             store.write_bytes(name, content)
-    if since is not None and since.parts("reviews") != store.parts("reviews"):
-        add_reviews(store, since.read("reviews").pipe(_known_to, store))
+    if since is not None:
+        _take_along_what_people_said(since, store)
     if unfinished_takedown is None and (since is None or since.parts("takedowns") == store.parts("takedowns")):
         store.fs.rm_file(store.at(UNFINISHED))
 
 
-def _known_to(reviews: pl.DataFrame, store: Store) -> list[Review]:
+def _take_along_what_people_said(since: Store, store: Store) -> None:
+    """Verdicts, and the references that people write beside them, on conversations that the restored store has."""
     known_conversations = store.read("conversations", ["conversation_id"])
-    return [
-        Review.model_validate(row)
-        for row in reviews.join(known_conversations, "conversation_id", how="semi").iter_rows(named=True)
-    ]
+
+    def later_rows(table: str) -> pl.DataFrame:
+        return since.read(table).join(known_conversations, "conversation_id", how="semi")
+
+    if since.parts("reviews") != store.parts("reviews"):
+        add_reviews(store, [Review.model_validate(row) for row in later_rows("reviews").iter_rows(named=True)])
+    if since.parts("case_references") != store.parts("case_references"):
+        store.replace("case_references", later_rows("case_references"))
 
 
 def require_empty(store: Store) -> None:

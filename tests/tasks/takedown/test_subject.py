@@ -205,6 +205,12 @@ def test_copies_outside_of_the_store_are_named_to_the_operator_and_not_their_pla
     assert "training data of version 2.0.0" in page and str(tmp_path) not in page
 
 
+def test_an_answer_from_the_tables_of_the_store_is_named_to_the_operator(subject, store, tmp_path):
+    record_export(store, str(tmp_path / "rows.parquet"), ExportKind.ANSWER, "", True, NOON)
+    code, said, _ = subject(ANN, "--out", str(tmp_path / "ann"))
+    assert code == 0 and f"perhaps in: answer to a question at {tmp_path / 'rows.parquet'}" in said
+
+
 def test_after_a_takedown_nothing_is_left_to_hand_out(subject, store, tmp_path):
     take_down(store, [], [ANN], NOON, dry_run=False)
     assert Store(store.root).read("takedowns").filter(kind=TakenDownKind.USER.value).height == 1
