@@ -9,6 +9,7 @@ if `TABLES` says what its columns hold.
 """
 
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -130,7 +131,7 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
     """Write what the store holds of a person to a new folder; `person` is a user id, or an address as in raw logs.
 
     Raises BadInput for a person whom the store never had, an unfinished takedown, a store that could hold more than
-    can be found, and a folder that exists.
+    can be found, and a folder that exists. Nothing is left of copies that were not all made.
     """
     require_sweepable(store)
     if store.read_bytes(UNFINISHED) is not None:
@@ -140,6 +141,14 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
         raise BadInput(f"--out {str(folder)!r} exists already; give a folder that does not")
     add_audit_entry(store, Audited.HANDED_OUT, {"people": 1, "conversations": len(ids[Held.CONVERSATION])})
     folder.mkdir(mode=0o700, parents=True)
+    try:
+        return _written_out(store, person, ids, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _written_out(store: Store, person: str, ids: Mapping[Held, frozenset[str]], folder: Path) -> Copies:
     written = _Written(folder)
     for table in [*TABLES, *unknown_tables(store)]:
         written.table(table, _of_table(store, table, ids))

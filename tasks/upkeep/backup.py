@@ -42,7 +42,7 @@ _SMALL = (
 """Folders of a store with small files, which may change."""
 _MADE_AGAIN = {"canaries", "exports", ".prefect", "writing.lock", "writing.since", "writing.probe"}
 _HALF = (".tmp", ".half")
-_GROWING = ("audit/", "exported/", "published/", "reviews/", "takedown/2")
+_GROWING = ("audit/", "batches/", "exported/", "published/", "reviews/", "takedown/2")
 """Small files that are only ever added, or that say what is outside of the store."""
 _PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}(?:-\d+-\d+)?\.parquet")
 _OURS = re.compile(rf"{BACKUP_LIST}|(?:files/[0-9a-f]{{2}}/|{KEYS_FOLDER})[0-9a-f]{{64}}(?:\.\d+\.tmp)?")

@@ -24,6 +24,7 @@ from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported
 from tasks.upkeep.retention import RUNS_MIN, removable, remove
+from tasks.upkeep.standing import waiting_questions
 from tests.builders import NOON
 from tests.disk_steps import full_at
 from tests.s3_server import s3_here
@@ -85,6 +86,12 @@ def test_a_reference_that_a_person_wrote_since_is_in_the_restored_store(store, f
     store.append("case_references", frame_of(CaseReference, [written]))
     assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
     assert "A bridge." in Store(str(tmp_path / "new")).read("case_references")["text"].to_list()
+
+
+def test_questions_that_were_sent_in_a_batch_since_are_known_to_the_restored_store(store, folder, tmp_path, curate):
+    store.write_bytes("batches/sent.json", b'{"service": "s", "names": ["q"]}')
+    assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
+    assert waiting_questions(Store(str(tmp_path / "new"))) == {"s": 1}, "their answers are paid for"
 
 
 def test_a_backup_that_is_made_again_loses_what_was_taken_down(store, folder, curate):

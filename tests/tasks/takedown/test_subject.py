@@ -27,6 +27,7 @@ from tasks.storage.tables import Store
 from tasks.takedown.subject import ANOTHERS
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
+from tests.disk_steps import full_at
 from tests.small_store import make_release
 from tests.tampered_release import BATTLE, rewrite
 from tests.tasks.ingest.logs import chat, conv_id, image_name, ingested, served, write
@@ -192,6 +193,13 @@ def test_it_is_audited_without_the_person_and_only_the_owner_can_read_it(subject
     entry = list(audit_entries(store))[-1]
     assert (entry.what, entry.counts, entry.about) == (Audited.HANDED_OUT, {"people": 1, "conversations": 3}, "")
     assert (tmp_path / "ann").stat().st_mode & 0o077 == 0
+
+
+def test_copies_for_which_there_is_no_room_leave_no_half_of_them(subject, tmp_path):
+    with full_at(f"^{tmp_path}/ann/index.html"):
+        code, _, err = subject(ANN, "--out", str(tmp_path / "ann"))
+    assert (code, "no room left" in err, (tmp_path / "ann").exists()) == (2, True, False)
+    assert subject(ANN, "--out", str(tmp_path / "ann"))[0] == 0
 
 
 def test_copies_outside_of_the_store_are_named_to_the_operator_and_not_their_places_to_the_person(
