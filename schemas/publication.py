@@ -160,6 +160,8 @@ class ExportKind(StrEnum):
     DATASET = "columns of a published dataset"
     ANSWER = "answer to a question"
     """Rows of tables of a release, or of the store itself, which have no version."""
+    FIGURES = "figures"
+    """Of what the store would release, with prompts and pictures, and with no version."""
     BACKUP = "backup"
     """Of the whole store, with no version."""
 

@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from schemas.errors import CurateError, on_command_line, problem_in_words, why_unreadable
 
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+_PATH_ERRORS |= {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG}
 """Error numbers that the user can fix by choosing another path."""
 
 

@@ -98,6 +98,7 @@ def diff(
 def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
     from flows.commands.pages import opened
     from flows.products import explorer_here
+    from tasks.export.destination import write_option_file
 
     if out and (out.suffix != ".html" or not out.parent.is_dir()):
         raise BadInput(f"--out {str(out)!r}: give a name that ends in .html, in a folder that exists")
@@ -113,10 +114,11 @@ def _print_topics(old: str, new: str, out: Path | None, as_json: bool) -> None:
         if not compared.rows:
             raise BadInput(f"neither {old!r} nor {new!r} has topics; `curate sample` finds them before a release")
         page = compared.page() if out else ""
+    if out:
+        write_option_file("--out", out, page)
     print_rows("topics", compared.rows, as_json)
     note(compared.rule)
     if out:
-        out.write_text(page, encoding="utf-8")
         note(f"{out}")
 
 

@@ -1,5 +1,6 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -115,6 +116,7 @@ def figures(settings: Settings, out: OutOption) -> None:
     """
     from flows.products import item_ids, left_out_items, report_sections
     from schemas.release import CONFIGS
+    from tasks.export.destination import record_export
     from tasks.release.gather import Gathered
     from tasks.report.battle_figures import RefusedBattles, mean_win_rates
     from tasks.report.cases import ReleasedCases, case_page, case_parts
@@ -136,6 +138,7 @@ def figures(settings: Settings, out: OutOption) -> None:
     cases = _screened_cases(store, versions, released)
 
     def parts() -> "list[Part]":
+        record_export(store, out, ExportKind.FIGURES, "", True, datetime.now(UTC))
         of_report = report_content(store, tallies, report_sections(store)).parts
         return [*of_report, *mean_win_rates(of_report), *refused.parts(), *examples.parts(), *case_parts(cases)]
 
@@ -159,7 +162,7 @@ def _screened_cases(store: "Store", versions: "Versions", released: "ReleasedCas
 def write_new_figures(
     out: str, make_parts: Callable[[], "Sequence[Part]"], pages: "Mapping[str, str] | None" = None
 ) -> None:
-    """Write figures, their tables, and pages (name -> HTML) to a new folder.
+    """Write figures, their tables, and pages (name -> HTML) to a new folder, renamed into place when complete.
 
     Raises BadInput where there is one, before any figure is made.
     """
@@ -170,10 +173,13 @@ def write_new_figures(
         if folder.exists():
             raise BadInput(f"{out!r} exists already; give a folder that does not")
         parts = make_parts()
-        folder.mkdir(parents=True)
-        boxes = write_figures(folder, parts)
+        staging = folder.with_name(f".{folder.name}.unfinished")
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        boxes = write_figures(staging, parts)
         for name, page in (pages or {}).items():
-            (folder / name).write_text(page, encoding="utf-8")
+            (staging / name).write_text(page, encoding="utf-8")
+        staging.rename(folder)
     print(f"{out}: {len(parts):,} figures, each as .svg, .pdf and .csv")
     if boxes:
         note(f"no font here has some characters, which are boxes in the PDF of {', '.join(boxes)}")

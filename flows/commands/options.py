@@ -282,7 +282,8 @@ def _made(row: type[Made], values: dict[str, Any], keys: Iterable[str]) -> Made:
     A key without an option in `keys` is `--set KEY`.
     """
     try:
-        return row(**(settings_file.with_models(values) if row is Settings else values))
+        made = row(**values)  # what `models` stands for is found in values that are right
+        return row(**settings_file.with_models(values)) if row is Settings else made
     except ValidationError as error:
         problem = error.errors()[0]
         place = [str(part) for part in problem["loc"]]

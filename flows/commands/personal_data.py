@@ -54,7 +54,8 @@ def subject(
         print(one_line(f"on the Hub: {publication.repo}, {publication.revision}"))
     for export in copies.exported:
         where = f"{export.place} on {export.machine}" if export.machine else export.place
-        print(one_line(f"perhaps in: {export.kind.value} {export.version} at {where}", 1000))
+        named = " ".join(filter(None, (export.kind.value, export.version)))
+        print(one_line(f"perhaps in: {named} at {where}", 1000))
 
 
 @takes("store", others=False)

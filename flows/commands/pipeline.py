@@ -2,6 +2,7 @@
 
 import importlib
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -110,17 +111,19 @@ def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "c
     return run_flows(settings, flow_of(*stages))
 
 
-def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
-    """Run a stage on an existing store; print its reports and the path of the run record."""
+def run_stages(settings: Settings, stage: tuple[str, str], as_json: bool = False) -> list[StageReport]:
+    """Run a stage on an existing store; print its reports and the path of the run record.
+
+    With `as_json` all of it is printed on stderr, because stdout has JSON alone.
+    """
     from tasks.storage.records import latest_run_record
 
     store = existing(settings.store)
     reports = run_flows(settings, flow_of(*stage))
     print_stages(reports)
-    print(f"record   {settings.store}/{latest_run_record(store)}")
-    for report in reports:
-        if report.result:
-            print(f"{settings.store}/{report.result}")
+    results = [f"{settings.store}/{report.result}" for report in reports if report.result]
+    for line in (f"record   {settings.store}/{latest_run_record(store)}", *results):
+        print(line, file=sys.stderr if as_json else sys.stdout)
     return reports
 
 

@@ -90,8 +90,8 @@ def rate(
 ) -> None:
     """Bradley-Terry ratings with 95 % intervals, and related tables; --since and --until are days of votes (UTC).
 
-    With --store, the kept battles of the store are rated and the boards stored; with --table, --slice and the like they
-    are only printed.
+    With --store, the kept battles of the store are rated and the boards stored; with --table, --slice, --json and the
+    like they are only printed.
     """
     if (battles is None) == (not settings.store):
         raise BadInput("give either a battle table or --store DIR")
@@ -101,7 +101,7 @@ def rate(
             raise BadInput("--like gives one board of --store DIR; leave the table, --table, --slice and the like out")
         _rate_like(settings, view, like, like_width, as_json)
         return
-    if settings.store and view == RatingView() and not (agreement or settings.since or settings.until):
+    if settings.store and view == RatingView() and not (as_json or agreement or settings.since or settings.until):
         run_stages(settings, ("flows.release", "rate"))
         return
     tables = rating_tables(battles, settings, view)

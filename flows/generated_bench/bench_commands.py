@@ -232,7 +232,7 @@ def audit(
     if dry_run:
         _print_audit_estimate(settings)
         return
-    run_stages(settings, ("flows.generated_bench.made_benches", "audit"))
+    run_stages(settings, ("flows.generated_bench.made_benches", "audit"), as_json)
     if chosen.judge:
         _print_of_making(settings.store, chosen.generated or "", "errors", as_json)
         return

@@ -1,8 +1,6 @@
 """`curate judge agree`, `votes` and `metrics`: how far labels, judges and text metrics agree with people."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,8 +59,7 @@ def votes(settings: Settings, as_json: JsonOption = False) -> None:
     from tasks.judging.agreement.experts import judges_against_people
 
     if settings.evaluate.sample is not None:
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            run_stages(settings, ("flows.judging.evaluate", "vote"))
+        run_stages(settings, ("flows.judging.evaluate", "vote"), as_json)
     agreements = judges_against_people(existing(settings.store), settings.bootstraps, settings.seed)
     print_agreement(agreements, as_json)
 

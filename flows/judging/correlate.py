@@ -49,10 +49,11 @@ def correlate(
     rows = score_correlations(scores)
     print_rows("correlations", rows, as_json)
     if svg:
+        from tasks.export.destination import write_option_file
         from tasks.report.figures import matrix
 
         names = list(scores)
-        svg.write_text(matrix(names, names, 100 * as_matrix(names, rows)).svg, encoding="utf-8")
+        write_option_file("--svg", svg, matrix(names, names, 100 * as_matrix(names, rows)).svg)
         note(f"heat map of Spearman (x 100): {svg}")
 
 

@@ -29,7 +29,7 @@ def failures(settings: Settings, dry_run: PricedDryRunOption = False, as_json: J
     if dry_run:
         _print_estimate(settings)
         return
-    run_stages(settings, ("flows.judging.evaluate", "propose"))
+    run_stages(settings, ("flows.judging.evaluate", "propose"), as_json)
     for name, rows in failure_tables(existing(settings.store)).items():
         print_rows(name, rows.to_dicts(), as_json, titled=True)
 

@@ -124,6 +124,7 @@ def _print_experts(request: ResultsAsked) -> None:
 
 def _write_battles(request: ResultsAsked) -> None:
     """Preferences as a file of battles, with each rater as a keyed hash."""
+    from tasks.export.destination import write_option_file
     from tasks.judging.agreement.choices import majority_counts, preferred
     from tasks.storage.keyed_ids import Pseudonyms, store_key
     from tasks.storage.lock import writing
@@ -134,7 +135,7 @@ def _write_battles(request: ResultsAsked) -> None:
     with writing(request.draws.store) as store:  # the first one makes the key
         every, _ = _answer_pairs(store, bench, True)
         battles, unknown = preferred(store, every, Pseudonyms(store_key(store)))
-    battles.write_csv(file)
+    write_option_file("--out", file, battles.write_csv())
     print(file)
     votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(battles).items())
     note(f"{battles.height:,} choices; pairs by number of choices: {votes}; {unknown:,} on other answers")

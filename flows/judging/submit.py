@@ -1,9 +1,7 @@
 """`curate judge submit`: a model's answers to a written benchmark, judged against others', and the board."""
 
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,8 +69,7 @@ def submit(
     _say_cost(settings, plan)
     if dry_run:
         return
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        reports = run_stages(settings, ("flows.judging.evaluate", "submit"))
+    reports = run_stages(settings, ("flows.judging.evaluate", "submit"), as_json)
     if not (board := board_in_file(settings.store, reports[-1].result)):
         return
     print_board(board, as_json)

@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
+import httpx
 import prefect
 from prefect import tags
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
@@ -56,9 +57,19 @@ class CheckedFlow(prefect.Flow[P, R]):
     """A flow for notebooks and other flows. Without PREFECT_API_URL, Prefect starts a temporary server for the call."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Run the flow. Raises EngineUnwell when the configured server does not answer, a stage after five minutes."""
-        if url := PREFECT_API_URL.value():
-            (check_server if FlowRunContext.get() is None else await_server)(url)
+        """Run the flow. Raises EngineUnwell when the configured server does not answer, a stage after five minutes.
+
+        Prefect gives up at once when the server goes away as it makes a stage's run, since that client had no answer
+        before. So a stage that cannot connect is called once more, when the server answers again.
+        """
+        url = PREFECT_API_URL.value()
+        if url and FlowRunContext.get() is None:
+            check_server(url)
+        elif url:
+            await_server(url)
+            with suppress(httpx.ConnectError):
+                return super().__call__(*args, **options)
+            await_server(url)
         return super().__call__(*args, **options)
 
 

@@ -15,6 +15,7 @@ from prefect import tags
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime, FlowRunFilterTags
 from prefect.runtime import deployment
+from prefect.settings import PREFECT_HOME
 
 from flows.running.checked_flow import PROBES, flow
 from flows.running.run_names import OURS
@@ -122,15 +123,19 @@ def keep_only(settings: Settings) -> None:
     remove(store, outdated)
     gone = dict(outdated.counts)
     if days := settings.retention.prefect_days:
-        gone |= {"flow runs": forget_flow_runs(now - timedelta(days=days))}
+        gone |= {"flow runs": forget_flow_runs(settings.store, now - timedelta(days=days))}
     if removed := ", ".join(f"{name} {count:,}" for name, count in gone.items() if count):
         tell(f"removed, because `retention` no longer keeps it: {removed}")
 
 
-def forget_flow_runs(before: datetime) -> int:
-    """Delete at most 200 runs that ended before then, the most that Prefect lists at once; the next run goes on."""
-    own_server = "PREFECT_API_URL" not in os.environ
-    tags = None if own_server else FlowRunFilterTags(all_=[OURS])
+def forget_flow_runs(store: str, before: datetime) -> int:
+    """Delete at most 200 runs that ended before then, the most that Prefect lists at once; the next run goes on.
+
+    All runs of a history in the store, which is that of the command `curate`; of any other history those of our
+    deployments, since it may have runs of others, also where a profile names the server, or none is named.
+    """
+    in_store = PREFECT_HOME.value() == Path(store).resolve() / ".prefect" and "PREFECT_API_URL" not in os.environ
+    tags = None if in_store else FlowRunFilterTags(all_=[OURS])
     with get_client(sync_client=True) as client:
         old = client.read_flow_runs(
             flow_run_filter=FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before), tags=tags), limit=200

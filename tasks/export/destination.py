@@ -55,6 +55,17 @@ def put_folder(folder: Path, fs: Any, place: str) -> None:
             fs.put_file(str(path), target)
 
 
+def write_option_file(option: str, file: Path, text: str) -> None:
+    """Write the text file that an option such as --out names; an earlier one is replaced.
+
+    Raises BadInput when it cannot be written.
+    """
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{option} {str(file)!r} cannot be written ({error.strerror}); give another file") from None
+
+
 def _opened(out: str) -> tuple[Any, str]:
     try:
         fs, place = fsspec.core.url_to_fs(out.rstrip("/"))

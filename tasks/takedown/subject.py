@@ -9,6 +9,7 @@ if `TABLES` says what its columns hold.
 """
 
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.items.reject import TakenDownKind
-from schemas.publication import Exported, ExportKind, Publication
+from schemas.publication import Exported, Publication
 from schemas.row import Held
 from schemas.tables import TABLES
 from schemas.upkeep import Audited
@@ -123,14 +124,14 @@ class Copies(NamedTuple):
     published: list[Publication]
     """Versions on the Hub that hold something of theirs."""
     exported: list[Exported]
-    """Exports and backups outside of the store that may hold something of theirs."""
+    """Exports outside of the store that may hold something of theirs; what has no version is of the whole store."""
 
 
 def hand_out(store: Store, person: str, folder: Path) -> Copies:
     """Write what the store holds of a person to a new folder; `person` is a user id, or an address as in raw logs.
 
     Raises BadInput for a person whom the store never had, an unfinished takedown, a store that could hold more than
-    can be found, and a folder that exists.
+    can be found, and a folder that exists. Nothing is left of copies that were not all made.
     """
     require_sweepable(store)
     if store.read_bytes(UNFINISHED) is not None:
@@ -140,6 +141,14 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
         raise BadInput(f"--out {str(folder)!r} exists already; give a folder that does not")
     add_audit_entry(store, Audited.HANDED_OUT, {"people": 1, "conversations": len(ids[Held.CONVERSATION])})
     folder.mkdir(mode=0o700, parents=True)
+    try:
+        return _written_out(store, person, ids, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _written_out(store: Store, person: str, ids: Mapping[Held, frozenset[str]], folder: Path) -> Copies:
     written = _Written(folder)
     for table in [*TABLES, *unknown_tables(store)]:
         written.table(table, _of_table(store, table, ids))
@@ -152,7 +161,7 @@ def hand_out(store: Store, person: str, folder: Path) -> Copies:
         left_out=written.left_out,
         lines=len(written.lines),
         published=[row for row in publications(store) if row.version in versions],
-        exported=[row for row in exports(store) if row.version in versions or row.kind is ExportKind.BACKUP],
+        exported=[row for row in exports(store) if not row.version or row.version in versions],
     )
     _write_page(folder, person if is_user_id(person) else "", written, copies)
     return copies

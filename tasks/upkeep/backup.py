@@ -43,7 +43,7 @@ _SMALL = (
 """Folders of a store with small files, which may change."""
 _MADE_AGAIN = {"canaries", "exports", ".prefect", "writing.lock", "writing.since", "writing.probe"}
 _HALF = (".tmp", ".half")
-_GROWING = ("audit/", "exported/", "published/", "reviews/", "takedown/2")
+_GROWING = ("audit/", "batches/", "exported/", "published/", "reviews/", "takedown/2")
 """Small files that are only ever added, or that say what is outside of the store."""
 _PART = re.compile(r"tables/(.+)/([0-9a-f]{12})[0-9a-f]{8}(?:-\d+-\d+)?\.parquet")
 _OURS = re.compile(rf"{BACKUP_LIST}|(?:files/[0-9a-f]{{2}}/|{KEYS_FOLDER})[0-9a-f]{{64}}(?:\.\d+\.tmp)?")
@@ -151,18 +151,23 @@ def restore(stored: BackedUp, store: Store, since: Store | None) -> None:
     for name, content in _small_files(since) if since else ():
         if name.startswith(_GROWING):
             store.write_bytes(name, content)
-    if since is not None and since.parts("reviews") != store.parts("reviews"):
-        add_reviews(store, since.read("reviews").pipe(_known_to, store))
+    if since is not None:
+        _take_along_what_people_said(since, store)
     if unfinished_takedown is None and (since is None or since.parts("takedowns") == store.parts("takedowns")):
         store.fs.rm_file(store.at(UNFINISHED))
 
 
-def _known_to(reviews: pl.DataFrame, store: Store) -> list[Review]:
+def _take_along_what_people_said(since: Store, store: Store) -> None:
+    """Verdicts, and the references that people write beside them, on conversations that the restored store has."""
     known_conversations = store.read("conversations", ["conversation_id"])
-    return [
-        Review.model_validate(row)
-        for row in reviews.join(known_conversations, "conversation_id", how="semi").iter_rows(named=True)
-    ]
+
+    def later_rows(table: str) -> pl.DataFrame:
+        return since.read(table).join(known_conversations, "conversation_id", how="semi")
+
+    if since.parts("reviews") != store.parts("reviews"):
+        add_reviews(store, [Review.model_validate(row) for row in later_rows("reviews").iter_rows(named=True)])
+    if since.parts("case_references") != store.parts("case_references"):
+        store.replace("case_references", later_rows("case_references"))
 
 
 def require_empty(store: Store) -> None:

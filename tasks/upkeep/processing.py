@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.errors import BadInput
 from schemas.row import Held
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from schemas.upkeep import AuditEntry
-from tasks.export.destination import exports
+from tasks.export.destination import exports, write_option_file
 from tasks.ingest.scrub import scrubbed_files
 from tasks.publish.records import ever_published
 from tasks.runtime.untrusted import one_file, one_line
@@ -53,10 +52,7 @@ def write_processing(store: Store, settings: Settings, file: Path, now: datetime
         people=list(_people(store)),
         audited=_span(list(audit_entries(store))),
     )
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"--out {str(file)!r} cannot be written ({error.strerror}); give another file") from None
+    write_option_file("--out", file, page)
 
 
 def _places(store: Store, settings: Settings, records: Records) -> Iterator[_Row]:

@@ -61,6 +61,9 @@ def here(tmp_path) -> Path:
         (f"{RUN} --set failed_share_max=2", ["--set failed_share_max: ", "must be at most 1.0, not '2'"]),
         (f"{RUN} --set bench.size=-1", ["--set bench.size: ", "must be at least 0, not '-1'"]),
         (f"{RUN} --set bench.sise=1", ["--set 'bench.sise'. Known: bench.f", "Did you mean bench.size?"]),
+        (f"{RUN} --set environment=none", ["--set environment: must have keys and values, not None"]),
+        (f"{RUN} --set environment=a,b", ["--set environment: must have keys and values, not ['a', 'b']"]),
+        (f"{RUN} --models vendors --set providers=none", ["--provider: must have keys and values, not None"]),
         (f"{RUN} --set polycy=x", ["--set 'polycy'. Known: accept_drift, ", "Did you mean policy?"]),
         (f"{RUN} --set bench.size", ["--set 'bench.size': give NAME=VALUE, for example bench.size=200"]),
         (f"{RUN} --set topics.engine=k-means", ["--set topics.engine: ", "'umap'", "'k-means'"]),
@@ -75,6 +78,7 @@ def here(tmp_path) -> Path:
         ("rate", ["give either a battle table or --store DIR"]),
         ("rate a.csv --store s", ["give either a battle table or --store DIR"]),
         ("export sft {here} --out {here}/new --set models=0", ["--set models", "must be at least 1"]),
+        ("init --config {here}/file/curate.yaml", ["/file': File exists; give another path, or fix this one"]),
         ("inspect {here}", ["is a folder; name the files"]),
     ],
 )

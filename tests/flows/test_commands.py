@@ -76,6 +76,12 @@ def test_slices_of_a_store_are_printed_and_nothing_is_stored(curate, store):
     assert store.read("ratings").equals(before)
 
 
+def test_changes_of_the_hidden_split_are_printed_as_json_alone(prefect_server, curate, tmp_path):
+    code, out, err = curate("bench", "refresh", "--store", small_store(tmp_path).root, "--json")
+    assert (code, [json.loads(line)["table"] for line in out.splitlines()]) == (0, [])
+    assert "\nrecord   " in err
+
+
 def test_an_export_says_which_rows_it_left_out(curate, store, tmp_path):
     release = Path(store.root) / "releases" / "1.0.0"
     code, out, _ = curate("export", "dataset", release, "--out", tmp_path / "export")

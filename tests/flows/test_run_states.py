@@ -123,8 +123,11 @@ def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path):
     assert {run.name for run in probes} >= {"probes: ingest", "probes: screen", "probes: decide"}
 
 
-def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay(monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")  # a server that others may use, too
+@pytest.mark.parametrize("named", [True, False], ids=["in the environment", "in a profile, or nowhere"])
+def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay(monkeypatch, tmp_path, named):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    if named:
+        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")  # a server that others may use, too
 
     @prefect.flow
     def night() -> None: ...
@@ -134,13 +137,13 @@ def test_old_runs_of_ours_leave_the_history_of_a_server_and_those_of_others_stay
         def ended(name: str, *tags: str) -> str:
             return str(client.create_flow_run(night, name=name, tags=tags, state=Completed()).id)
 
-        made = {ended("old", "curation", "nightly"): "old", ended("old of others"): "old of others"}
+        made = {ended("old", "curation", "nightly"): "old", ended("of others"): "of others"}
         before = datetime.now(UTC)
         made[ended("new", "curation")] = "new"
-        assert forget_flow_runs(before) >= 1
+        assert forget_flow_runs(str(tmp_path / "store"), before) >= 1
         ours = FlowRunFilter(id=FlowRunFilterId(any_=[*made]))
         left = {str(run.id) for run in client.read_flow_runs(flow_run_filter=ours)}
-    assert {name for run_id, name in made.items() if run_id in left} == {"old of others", "new"}
+    assert {name for run_id, name in made.items() if run_id in left} == {"of others", "new"}
 
 
 @flow(name="within")
@@ -213,3 +216,41 @@ def test_a_stage_that_begins_while_the_server_restarts_waits_for_it(tmp_path):
     ):
         reports = around_outage(Settings(store=str(tmp_path / "store")))
     assert [report.stage for report in reports] == ["within"]
+
+
+REFUSED = b"POST /api/task_runs/"
+"""The first request that Prefect makes for an inner flow, by a client that had no answer before."""
+BEGUN: list[str] = []
+"""Stages whose work began."""
+
+
+@flow(name="counted")
+@one_writer
+def counted(settings: Settings):
+    BEGUN.append("counted")
+    yield StageReport(stage="counted")
+
+
+@flow(name="around-counted")
+def around_counted(settings: Settings) -> list[StageReport]:
+    return counted(settings)
+
+
+def test_a_stage_whose_server_goes_away_as_its_run_is_made_begins_once_when_the_server_is_back(tmp_path):
+    """The server answers before the stage, and is gone five seconds, longer than Prefect tries by itself."""
+    place = urllib.parse.urlsplit(PREFECT_API_URL.value())
+    gone, refusals = threading.Event(), []
+
+    def goes_away(content: bytes) -> None:
+        if content.startswith(REFUSED) and not refusals:
+            refusals.append(content)
+            gone.set()
+            threading.Timer(5, gone.clear).start()
+            raise ConnectionResetError
+
+    with (
+        cut_off_at(place.port, b"no request has these words", hear=goes_away, gone=gone) as port,
+        temporary_settings({PREFECT_API_URL: PREFECT_API_URL.value().replace(str(place.port), str(port))}),
+    ):
+        around_counted(Settings(store=str(tmp_path / "store")))
+    assert (len(refusals), BEGUN) == (1, ["counted"])

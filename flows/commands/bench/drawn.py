@@ -37,7 +37,7 @@ def refresh(settings: Settings, as_json: JsonOption = False) -> None:
     """
     from tasks.storage.queries.bench import changes_of_hidden
 
-    run_stages(settings, ("flows.release", "bench"))
+    run_stages(settings, ("flows.release", "bench"), as_json)
     changes = changes_of_hidden(existing(settings.store)).to_dicts()
     print_rows("hidden_changes", changes, as_json, titled=True)
 

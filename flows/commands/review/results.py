@@ -5,6 +5,7 @@ from pathlib import Path
 
 from flows.commands.tables import note, print_rows
 from schemas.items.review import DetectorPrecision, ReviewerAgreement
+from tasks.export.destination import write_option_file
 from tasks.review.alarms import alarm_labels
 from tasks.review.session import Figures
 from tasks.storage.tables import Store
@@ -35,6 +36,6 @@ def _with_interval(row: DetectorPrecision | ReviewerAgreement, figure: str, pref
 def write_labels(store: Store, file: Path) -> None:
     """Verdicts on stretches that were found, as labels without texts."""
     labels = alarm_labels(store)
-    labels.write_csv(file)
+    write_option_file("--out", file, labels.write_csv())
     print(file)
     note(f"{labels.height:,} stretches, {(labels['personal'] == 'no').sum():,} false alarms")

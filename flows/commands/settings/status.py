@@ -64,8 +64,8 @@ def status(
         what = " of ".join(filter(None, ("the month's limit of cost", limit.provider)))
         waits.append(Due(what=what, count=int(limit.usd_left <= 0), next=f"raise {limit.setting}, or wait"))
     goes = removable(store, settings, now)
-    removed = [{"what": name, "count": count, "which": ", ".join(goes.releases) if name == "releases" else ""}
-               for name, count in goes.counts.items()]  # fmt: skip
+    removed = [{"what": what, "count": count, "which": ", ".join(goes.releases) if what == "releases" else ""}
+               for what, count in goes.counts.items()]  # fmt: skip
     tables: dict[str, Sequence[Row | Mapping[str, Any]]] = {
         "store": [holds],
         "runs": runs,
@@ -77,8 +77,8 @@ def status(
         tables[f"limits of {now:%Y-%m}"] = [_against(limit) for limit in limits]
     if removed:
         tables["removed_next"] = removed
-    for name, rows in tables.items() if out is None or as_json else ():
-        print_rows(name.partition(" ")[0] if as_json else name, rows, as_json, titled=True)
+    for table, rows in tables.items() if out is None or as_json else ():
+        print_rows(table.partition(" ")[0] if as_json else table, rows, as_json, titled=True)
     if out is not None:
         label = name or store.path.rstrip("/").rpartition("/")[2]
         write_metrics(store, label, out, records, holds, waits, settings, now)

@@ -150,6 +150,12 @@ def test_topics_of_two_releases_are_a_table_of_diff_and_its_page_belongs_to_it(
     assert "is a store; give two releases" in refused("diff", store.root, release, "--table", "topics")
 
 
+def test_a_folder_in_place_of_the_page_of_topics_is_one_line(refused, release, tmp_path):
+    (tmp_path / "topics.html").mkdir()
+    line = refused("diff", release, release, "--table", "topics", "--out", tmp_path / "topics.html")
+    assert "cannot be written (Is a directory)" in line
+
+
 @pytest.fixture(scope="module")
 def listing() -> pl.DataFrame:
     rows = {

@@ -94,6 +94,13 @@ def test_a_width_beyond_all_distances_gives_the_plain_board(like, curate, asked)
         assert (row["rank"], row["battles"], row["flags"]) == (expected["rank"], expected["battles"], expected["flags"])
 
 
+def test_the_board_of_a_store_as_json_is_printed_and_nothing_is_stored(curate, asked):
+    before = asked.read("ratings")
+    code, out, _ = curate("rate", "--store", asked.root, "--json")
+    assert (code, {json.loads(line)["model"] for line in out.splitlines()}) == (0, {A, B})
+    assert asked.read("ratings").equals(before)
+
+
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [

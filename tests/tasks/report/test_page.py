@@ -14,10 +14,13 @@ import PIL.Image
 import polars as pl
 import pytest
 
+from flows.commands.export import write_new_figures
 from schemas.run import Funnel
+from tasks.export.destination import exports
 from tasks.report.figures import bars
 from tasks.report.page import ROWS_MAX, Content, Part, ShownPart, decisive_figures, write_report
 from tasks.runtime.untrusted import one_line
+from tests.cut_off import room_for
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
 
 VOID = {"meta", "img", "br", "link", "input"}
@@ -189,6 +192,9 @@ def test_every_figure_is_exported_for_print_with_its_table_and_the_same_bytes_tw
     arguments = ("export", "figures", "--store", released_store.root, "--out", tmp_path / "print")
     code, out, _ = curate(*arguments)
     assert code == 0 and re.search(r"\d+ figures, each as \.svg, \.pdf and \.csv", out)
+    assert [(row.place, row.kind) for row in exports(released_store)] == [(str(tmp_path / "print"), "figures")], (
+        "a takedown names the folder, which has prompts and pictures"
+    )
     found = {path.name: path.read_bytes() for path in (tmp_path / "print").iterdir()}
     names = {name.removesuffix(".pdf") for name in found if name.endswith(".pdf")}
     assert set(found) == {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "csv")}
@@ -200,6 +206,15 @@ def test_every_figure_is_exported_for_print_with_its_table_and_the_same_bytes_tw
     once, again = (bars({"a": 1, "b": 2}, "rows").pdf() for _ in range(2))
     assert once == again and once[1] is False and bars({"日本": 1}, "rows").pdf()[1] is True, "boxes are told"
     assert "exists already" in refused(*arguments)
+
+
+def test_figures_for_which_there_is_no_room_leave_no_folder_that_would_be_refused_later(tmp_path):
+    parts = [Part("models", "Models", "", pl.DataFrame({"model": ["a"], "rows": [1]}), bars({"a": 1}, "rows"))]
+    with room_for(100), pytest.raises(OSError, match="too large"):
+        write_new_figures(str(tmp_path / "print"), lambda: parts)
+    assert not (tmp_path / "print").exists()
+    write_new_figures(str(tmp_path / "print"), lambda: parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["print"]
 
 
 def _section(key, names, *rows):

@@ -284,6 +284,8 @@ def test_a_forced_choice_of_several_raters_becomes_battles_without_their_names(a
     assert found["judge"].n_unique() == 5 and "rater" not in "".join(found["judge"])
     won = found.select(pl.when(pl.col("winner") == "model_a").then("model_a").otherwise("model_b")).to_series()
     assert won.filter((found["model_a"] != "reference") & (found["model_b"] != "reference")).unique().to_list() == ["x"]
+    code, _, err = curate(*options, "--out", tmp_path / "none" / "battles.csv")
+    assert code == 2 and "cannot be written (No such file or directory)" in err
     code, printed, _ = curate("rate", battles, "--json")
     assert code == 0 and json.loads(printed.splitlines()[0])["model"] == "x"
 

@@ -289,6 +289,8 @@ def test_raters_who_miss_known_answers_are_left_out(sheet, curate, tmp_path):
         (("results", "battles"), "no expert reviewed a battle"),
         (("out", "preferences"), "give --bench NAME"),
         (("in", "held", "none.csv"), "cannot be read"),
+        (("out", "battles", "--out", __file__), "give another path"),
+        (("results", "alarms", "--out", f"{__file__}/labels.csv"), "cannot be written"),
     ],
 )
 def test_a_command_that_cannot_be_used_is_one_line(asking, refused, arguments, told):

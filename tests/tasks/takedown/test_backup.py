@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.benches.bench import CaseReference
 from schemas.errors import BadInput
 from schemas.items.conversation import LogFileRead
 from schemas.items.reject import Reject, RejectReason
@@ -23,6 +24,8 @@ from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store, frame_of
 from tasks.takedown.releases import still_exported
 from tasks.upkeep.retention import RUNS_MIN, removable, remove
+from tasks.upkeep.standing import waiting_questions
+from tests.builders import NOON
 from tests.disk_steps import full_at
 from tests.s3_server import s3_here
 from tests.small_store import small_store
@@ -76,6 +79,19 @@ def test_what_was_taken_down_since_does_not_come_back(places, curate):
     assert new.read("takedowns").equals(store.read("takedowns")) and new.read_bytes(UNFINISHED) is None
     assert reviews_of(new).equals(reviews_of(store))  # what people said since is kept
     assert [each.what for each in audit_entries(new)] == ["backed_up", "took_down", "took_down", "restored"]
+
+
+def test_a_reference_that_a_person_wrote_since_is_in_the_restored_store(store, folder, tmp_path, curate):
+    written = CaseReference(document_id="d" * 32, conversation_id=conv_id("bob"), text="A bridge.", written_at=NOON)
+    store.append("case_references", frame_of(CaseReference, [written]))
+    assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
+    assert "A bridge." in Store(str(tmp_path / "new")).read("case_references")["text"].to_list()
+
+
+def test_questions_that_were_sent_in_a_batch_since_are_known_to_the_restored_store(store, folder, tmp_path, curate):
+    store.write_bytes("batches/sent.json", b'{"service": "s", "names": ["q"]}')
+    assert curate("backup", folder, tmp_path / "new", "--store", store.root)[0] == 0
+    assert waiting_questions(Store(str(tmp_path / "new"))) == {"s": 1}, "their answers are paid for"
 
 
 def test_a_backup_that_is_made_again_loses_what_was_taken_down(store, folder, curate):

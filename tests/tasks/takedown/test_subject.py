@@ -27,6 +27,7 @@ from tasks.storage.tables import Store
 from tasks.takedown.subject import ANOTHERS
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, image_bytes
+from tests.disk_steps import full_at
 from tests.small_store import make_release
 from tests.tampered_release import BATTLE, rewrite
 from tests.tasks.ingest.logs import chat, conv_id, image_name, ingested, served, write
@@ -194,6 +195,13 @@ def test_it_is_audited_without_the_person_and_only_the_owner_can_read_it(subject
     assert (tmp_path / "ann").stat().st_mode & 0o077 == 0
 
 
+def test_copies_for_which_there_is_no_room_leave_no_half_of_them(subject, tmp_path):
+    with full_at(f"^{tmp_path}/ann/index.html"):
+        code, _, err = subject(ANN, "--out", str(tmp_path / "ann"))
+    assert (code, "no room left" in err, (tmp_path / "ann").exists()) == (2, True, False)
+    assert subject(ANN, "--out", str(tmp_path / "ann"))[0] == 0
+
+
 def test_copies_outside_of_the_store_are_named_to_the_operator_and_not_their_places_to_the_person(
     subject, store, tmp_path
 ):
@@ -203,6 +211,12 @@ def test_copies_outside_of_the_store_are_named_to_the_operator_and_not_their_pla
     assert code == 0 and f"perhaps in: training data 2.0.0 at {tmp_path / 'exported'}" in said
     page = (tmp_path / "ann" / "index.html").read_text("utf-8")
     assert "training data of version 2.0.0" in page and str(tmp_path) not in page
+
+
+def test_an_answer_from_the_tables_of_the_store_is_named_to_the_operator(subject, store, tmp_path):
+    record_export(store, str(tmp_path / "rows.parquet"), ExportKind.ANSWER, "", True, NOON)
+    code, said, _ = subject(ANN, "--out", str(tmp_path / "ann"))
+    assert code == 0 and f"perhaps in: answer to a question at {tmp_path / 'rows.parquet'}" in said
 
 
 def test_after_a_takedown_nothing_is_left_to_hand_out(subject, store, tmp_path):

@@ -177,6 +177,12 @@ def test_without_a_night_and_without_costs_alerts_have_their_data(store, curate)
     assert _of(series, "waiting", what="log files that lost lines") == 0
 
 
+def test_the_label_of_the_store_is_the_same_where_the_tables_are_printed_as_json(store, curate, tmp_path):
+    file = tmp_path / "curate.prom"
+    assert curate("status", store.root, "--out", file, "--name", "an arena", "--json")[0] == 0
+    assert set(re.findall(r'store="([^"]*)"', file.read_text())) == {"an arena"}
+
+
 def test_a_folder_that_is_not_there_is_one_line(store, refused, tmp_path):
     assert "cannot be written" in refused("status", store.root, "--out", tmp_path / "none" / "curate.prom")
 
