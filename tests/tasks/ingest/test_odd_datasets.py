@@ -48,6 +48,26 @@ def test_what_is_read_and_as_what_is_said_before_it_is(tmp_path, capsys):
     assert capsys.readouterr().err.splitlines() == ["reading 1 file as openai-messages"]
 
 
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_votes_of_a_file_are_not_joined_with_those_of_a_packed_file_of_its_name(tmp_path, packing):
+    data = tmp_path / "data"
+    write(data, "votes.jsonl", BATTLE | {"question_id": "new-00001"})
+    write(data, f"votes.jsonl.{packing}", BATTLE | {"question_id": "old-00001"})
+    store = ingested(data, tmp_path / "store")
+    assert store.read("battles").select("conversation_a", "conversation_b").rows() == [("new-00001", "new-00001-b")]
+    parts = store.parts("sightings")
+    assert ingested(data, tmp_path / "store").parts("sightings") == parts
+
+
+def test_files_of_rows_that_are_not_read_are_told(tmp_path, capsys):
+    data = put(tmp_path, CHAT.encode())
+    for name in ("B.JSONL", "rows.jsonl.gz", "c.jsonl.bz2", "d.jsonl.1", "e.tsv", "a.png", "dataset_info.json"):
+        (data / name).write_bytes(CHAT.encode())
+    ingested(data, tmp_path / "store")
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(";")[0] for line in told[1:]] == ["5 files not read: 'B.JSONL', 'c.jsonl.bz2', 'd.jsonl.1'"]
+
+
 def test_a_file_with_a_byte_order_mark_is_known_and_keeps_its_first_row(tmp_path):
     data = put(tmp_path, b"\xef\xbb\xbf" + CHAT.encode() + b"\n")
     store = ingested(data, tmp_path / "store")
