@@ -291,7 +291,7 @@ class _BlockStream(io.RawIOBase):
     """Blocks of bytes as a stream."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
+        self._blocks = filter(None, blocks)
         self._rest = b""
 
     def readable(self) -> bool:
@@ -299,15 +299,17 @@ class _BlockStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Copy the next bytes into the buffer; 0 at the end."""
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = block
-        size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
+        """Copy the next bytes into the buffer, which is full before the end, because blocks may be short; 0 there."""
+        filled = 0
+        while filled < len(buffer):
+            self._rest = self._rest or next(self._blocks, b"")
+            if not self._rest:
+                break
+            size = min(len(buffer) - filled, len(self._rest))
+            buffer[filled : filled + size] = self._rest[:size]
+            self._rest = self._rest[size:]
+            filled += size
+        return filled
 
 
 def raw_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:

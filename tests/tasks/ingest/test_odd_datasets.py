@@ -1,5 +1,6 @@
 """Published datasets as people really have them, and formats that another installed package brings."""
 
+import gzip
 import json
 import re
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import datasets
 import pytest
+import zstandard
 
 from schemas.errors import BadInput
 from tasks.ingest.formats import adapter
@@ -57,6 +59,17 @@ def test_votes_of_a_file_are_not_joined_with_those_of_a_packed_file_of_its_name(
     assert store.read("battles").select("conversation_a", "conversation_b").rows() == [("new-00001", "new-00001-b")]
     parts = store.parts("sightings")
     assert ingested(data, tmp_path / "store").parts("sightings") == parts
+
+
+@pytest.mark.parametrize(("ending", "packed"), [("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)])
+def test_an_array_of_which_each_line_was_packed_alone_is_an_array(tmp_path, ending, packed):
+    rows = [json.loads(CHAT) | {"id": f"row-{number:08d}"} for number in range(3)]
+    lines = ["[\n", "\n", *(f"{json.dumps(row)},\n" for row in rows[:-1]), f"{json.dumps(rows[-1])}]\n"]
+    store = ingested(
+        put(tmp_path, b"".join(packed(line.encode()) for line in lines), f"rows.json.{ending}"), tmp_path / "s"
+    )
+    assert rejected(store) == {}
+    assert store.height("conversations") == 3
 
 
 def test_files_of_rows_that_are_not_read_are_told(tmp_path, capsys):
