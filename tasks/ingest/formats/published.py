@@ -222,7 +222,7 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
     """
     request_messages = list(messages_of(row[column]))
     response = row.get("response")
-    if isinstance(response, str) and column == "messages":
+    if isinstance(response, str) and is_stated(response) and column == "messages":
         response = {"role": ASSISTANT, "content": response}
     elif not isinstance(response, Mapping):
         response = {}
@@ -233,12 +233,17 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
         # Completions of texts have the words in place of a message.
         if answer is None and isinstance(choices[0].get("text"), str):
             answer = {"role": ASSISTANT, "content": choices[0]["text"]}
+    is_text = answer is None and isinstance(row.get("response"), str)
     if answer is None and response.get("role") is not None and column == "messages":
         answer = {name: response[name] for name in ("role", "content") if name in response}
     if answer is None:
         return request_messages
     if request_messages and role_of(request_messages[-1]) == ASSISTANT:
-        return [*request_messages[:-1], _continued(request_messages[-1], answer)]
+        continued = _continued(request_messages[-1], answer)
+        # Nobody says whether a text goes on from the last message, or is another answer in place of it.
+        if is_text and continued["content"] != answer["content"]:
+            raise LineRejected(RejectReason.BAD_MESSAGES, "an answer in the messages and another one in `response`")
+        return [*request_messages[:-1], continued]
     return [*request_messages, answer]
 
 

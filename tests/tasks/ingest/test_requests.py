@@ -181,6 +181,15 @@ def test_an_answer_that_the_request_begins_is_whole(tmp_path, form, answered):
     assert conversation["unread_parts"] == []
 
 
+@pytest.mark.parametrize(("words", "is_read"), [("One.", True), ("One. Two.", True), ("", True), ("Three.", False)])
+def test_a_text_beside_an_answer_is_read_where_it_begins_with_it(tmp_path, words, is_read):
+    rows = [{"messages": [*asked(1), {"role": "assistant", "content": "One."}], "response": words}]
+    store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    said = [texts(row)[-1] for row in store.read("conversations").to_dicts()]
+    assert said == ([words or "One."] if is_read else [])
+    assert set(rejected(store).values()) == (set() if is_read else {"bad_messages"})
+
+
 def test_each_nullable_key_of_a_stored_completion_may_be_null(tmp_path):
     rows = with_each_null(stored, ["id", "created", "usage", "metadata", "object"])
     store = ingested(put_rows(tmp_path / "data", rows, "list"), tmp_path / "store")
