@@ -291,7 +291,7 @@ class _BlockStream(io.RawIOBase):
     """Blocks of bytes as a stream."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
+        self._blocks = filter(None, blocks)
         self._rest = b""
 
     def readable(self) -> bool:
@@ -299,15 +299,17 @@ class _BlockStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Copy the next bytes into the buffer; 0 at the end."""
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = block
-        size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
+        """Copy the next bytes into the buffer, which is full before the end, because blocks may be short; 0 there."""
+        filled = 0
+        while filled < len(buffer):
+            self._rest = self._rest or next(self._blocks, b"")
+            if not self._rest:
+                break
+            size = min(len(buffer) - filled, len(self._rest))
+            buffer[filled : filled + size] = self._rest[:size]
+            self._rest = self._rest[size:]
+            filled += size
+        return filled
 
 
 def raw_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
@@ -344,6 +346,8 @@ _TABLES = (".parquet", ".arrow", ".feather", _CSV)
 _LINES = (".jsonl", ".json", ".ndjson")
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """Characters that separate the fields of files that are called CSV and are none, and their names."""
+_HOLDS_ROWS = re.compile(r"(?i)\.(?:jsonl?|ndjson|[ct]sv|parquet|arrow|feather)(?:[.-]|\Z)")
+"""Names of files that hold rows, perhaps packed or rotated in a way that is not read."""
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
@@ -368,7 +372,7 @@ def source_files(
     """
     if format not in (None, ARENA_LOGS):
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
-    data_paths = [place] if place.is_file() else list(_data_files(place)) if place.is_dir() else []
+    data_paths = [place] if place.is_file() else _data_files(place) if place.is_dir() else []
     if format == ARENA_LOGS:
         data_paths = [path for path in data_paths if not is_table(path)]
     of_logs = not place.is_file() and format in (None, ARENA_LOGS)
@@ -402,10 +406,38 @@ def files_in_words(files: Sequence[tuple[RecordSource, str]], format_name: str |
     return f"reading {shapes}{', recognized by their columns (--format overrides)' if guessed else ''}"
 
 
-def _data_files(folder: Path) -> Iterator[Path]:
+def files_left_out(place: Path, files: Sequence[tuple[LogFile, str]]) -> str | None:
+    """A message about files of a folder of datasets whose names say that they hold rows, and that are not read.
+
+    None where there is none, for a single file, and for arena logs, beside which other files lie.
+    """
+    if place.is_file() or any(format_name == ARENA_LOGS for _, format_name in files):
+        return None
+    paths_read = {file.path for file, _ in files}
+    named_as_rows = (path for path in _files_below(place) if _HOLDS_ROWS.search(path.name))
+    left_out = [path for path in named_as_rows if path not in paths_read and path.is_file()]
+    if not left_out:
+        return None
+    names = ", ".join(repr(path.relative_to(place).as_posix()) for path in left_out[:_FILES_SHOWN])
+    return (
+        f"{len(left_out):,} {'file' if len(left_out) == 1 else 'files'} not read: {names}; either an unpacked copy is "
+        f"read, or the name does not end as those that are: {', '.join((*_TABLES, *_LINES))}, also .gz or .zst"
+    )
+
+
+def _data_files(folder: Path) -> list[Path]:
+    """The files of rows, in name order; of a file and its compressed copies, which have one source, the first alone."""
+    by_source: dict[str, Path] = {}
+    for path in _files_below(folder):
+        if _plain(path).suffix in (*_TABLES, *_LINES) and path.is_file():
+            by_source.setdefault(source_name(path, folder), path)
+    return list(by_source.values())
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Paths below a folder in name order, without hidden files and those beside the data that are none."""
     for path in sorted(folder.rglob("*")):
-        left_out = path.name in _INFO or path.name.startswith(".")
-        if _plain(path).suffix in (*_TABLES, *_LINES) and path.is_file() and not left_out:
+        if path.name not in _INFO and not path.name.startswith("."):
             yield path
 
 

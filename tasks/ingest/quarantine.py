@@ -158,7 +158,7 @@ def _everything(value: Any) -> Iterator[tuple[str, Any, bool]]:
 def _items(value: Any) -> list[tuple[str, Any]]:
     """(key, value) of an object or a column's map; of a list, and of JSON in a string, with an empty key."""
     if isinstance(value, dict):
-        return list(value.items())
+        return [(key if isinstance(key, str) else str(key), inner) for key, inner in value.items()]
     if isinstance(value, list):
         return [(str(element[0]), element[1]) if isinstance(element, tuple) else ("", element) for element in value]
     if isinstance(value, str) and _may_be_json(value):

@@ -79,9 +79,9 @@ class LogContent:
         self.line_count += 1
         try:
             if csam or (line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row)):
-                raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
+                raw = row if isinstance(row, bytes) else _written(row)
                 names = [raw.decode("utf-8", "replace"), *_named_by(row, place, adapter)]
-                raise self._hold(raw, place, orjson.dumps(names, default=str) if len(names) > 1 else raw)
+                raise self._hold(row, place, _written(names) if len(names) > 1 else raw)
             self.sightings += _sightings_of_row(_values(row, place), place, adapter, people)
         except LineRejected as rejected:
             self._reject(place, rejected)
@@ -92,14 +92,22 @@ class LogContent:
         reject = Reject(source=place.source, line=place.line, reason=rejected.reason, evidence=rejected.evidence)
         self.rejects.append(reject)
 
-    def _hold(self, raw: bytes, place: Place, named_in: bytes) -> LineRejected:
-        """Note what a flagged line names for quarantine; `named_in` is the line, or more. Returns what to raise."""
-        if raw.strip() and not is_record(raw, place):
+    def _hold(self, row: Any, place: Place, named_in: bytes) -> LineRejected:
+        """Note what a flagged line or row names for quarantine, which `named_in` has. Returns what to raise."""
+        if isinstance(row, bytes) and row.strip() and not is_record(row, place):
             self.flagged_unread.add(place)
         conv_ids, images = ids_in(named_in)
         self.flagged_conv_ids |= conv_ids
         self.flagged_images |= images
         return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
+
+
+def _written(value: Any) -> bytes:
+    """The JSON of a value; of one that has none, such as a map with keys of bytes, what Python prints."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return repr(value).encode("utf-8", "surrogatepass")
 
 
 def is_record(raw: bytes, place: Place) -> bool:

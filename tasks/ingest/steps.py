@@ -29,7 +29,7 @@ from tasks.ingest.image_files import (
     store_image_rejects,
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
-from tasks.ingest.log_files import LogFile, files_in_words, source_files
+from tasks.ingest.log_files import LogFile, files_in_words, files_left_out, source_files
 from tasks.ingest.made_images import record_drawings, sight_items, sources_of, waiting_drawings
 from tasks.ingest.quarantine import EMBEDDED_SUFFIX, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
@@ -51,6 +51,8 @@ def read_log_lines(settings: Settings) -> StageReport:
     logs = _log_folder(settings)
     files = _data_files(settings)
     tell(files_in_words(files, settings.format))
+    if (left_out := files_left_out(logs, files)) is not None:
+        tell(left_out)
     of_people = settings.format == BENCH_ITEMS.name  # who may take items out of their file
     counts = read_new(store, files, logs, settings.workers, settings.accept_shrunk or of_people)
     return StageReport(stage="read_logs", counts=counts, notes=_shrunk_notes(store))

@@ -34,6 +34,8 @@ _RECORD_TYPES = {
     "bothbad": "bothbad_vote",
 }
 """Winner as datasets spell it, in lower case -> type of the record."""
+_NOT_ANONYMOUS = frozenset({"false", "0", "0.0", "no"})
+"""Values of `anony`, as texts in lower case, of a battle whose voter saw the names of the models."""
 _ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
 _HASH_NAME = re.compile(r"[0-9a-f]{32}")
 """File name of an image in our releases, without its suffix."""
@@ -210,7 +212,8 @@ def without_vote(
         {"conv_id": id_b, "model_name": row["model_b"], "messages": right_turns},
     ]
     # Servers log the names that the voter saw, and empty ones for an anonymous battle.
-    visible_models = [row["model_a"], row["model_b"]] if row.get("anony") is False else ["", ""]
+    is_named = str(row.get("anony")).strip().lower() in _NOT_ANONYMOUS
+    visible_models = [row["model_a"], row["model_b"]] if is_named else ["", ""]
     return {
         "type": "share",
         "models": visible_models,
@@ -301,7 +304,7 @@ def person(row: SourceRow) -> str | None:
     """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
     for key in ("judge", "judge_hash", "user_id", "user", "evaluation_session_id"):
         if is_stated(row.get(key)):
-            return str(row[key])
+            return text_of_name(row[key])
     return None
 
 
@@ -327,7 +330,14 @@ def _id(value: Any, place: Place) -> str:
 
 def _stated_id(value: Any) -> str:
     """The id that a row states, if a log may have it, else a hash of it."""
-    return str(value) if _ID.fullmatch(str(value)) else text_id(str(value))
+    text = text_of_name(value)
+    return text if _ID.fullmatch(text) else text_id(text)
+
+
+def text_of_name(value: Any) -> str:
+    """An id or the name of a person as a text. A column of numbers with a null has 3.0 in place of 3."""
+    number = whole_number(value)
+    return str(value if number is None else number)
 
 
 def _ids_of_sides(question_id: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ The day of a record is that of its comparison. Votes, annotations and what an an
 
 import re
 from collections.abc import Sequence
+from datetime import UTC
 from itertools import chain
 from typing import Any
 
@@ -212,7 +213,8 @@ def _seconds_to_vote(record: QueriedRow) -> float | None:
     times = [record[name] for name in ("voted_at", "answered_at_a", "answered_at_b")]
     if None in times:
         return None
-    voted_at, answered_at_a, answered_at_b = times
+    # Columns with and without a zone may stand in one database; the connection is in UTC.
+    voted_at, answered_at_a, answered_at_b = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in times)
     return float((voted_at - max(answered_at_a, answered_at_b)).total_seconds())
 
 

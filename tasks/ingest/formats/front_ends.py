@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, chat, pictures
-from tasks.ingest.formats.openwebui_blocks import answer_content
+from tasks.ingest.formats.openwebui_blocks import answer_content, answering_model
 from tasks.ingest.formats.parts import ASSISTANT, SYSTEM, TOOL, USER
 from tasks.ingest.formats.pictures import SourceRow, as_list
 from tasks.ingest.formats.trees import TreeMessage, branches, present_nodes, rows_of_branches
@@ -54,7 +54,7 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
         # In a list, each message follows the one before it.
         parent = message.get("parentId") if tree else key_before
         message_read = _open_webui_message(message)
-        nodes.append(TreeMessage(key, parent, message_read, message.get("model"), message.get("timestamp")))
+        nodes.append(TreeMessage(key, parent, message_read, answering_model(message), message.get("timestamp")))
         key_before = key
     chosen_models = list(exported.get("models") or [])
     only_model = chosen_models[0] if len(chosen_models) == 1 else None  # of several, nobody says which one answered

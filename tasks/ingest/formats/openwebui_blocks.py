@@ -1,12 +1,14 @@
-"""Blocks that Open WebUI's server writes into the text of an answer: thoughts, tools and programs that ran.
+"""Answers of Open WebUI: who wrote one, and the blocks that its server writes into the text of one.
 
-In: the content of an answer. Out: its parts in order. Shape: `serialize_content_blocks` in backend/open_webui/utils/
-middleware.py of github.com/open-webui/open-webui; releases of 2025 on escape the thoughts, earlier ones do not.
+In: an answer, or its content. Out: its model, and its parts in order: text, thoughts, tools and programs that ran.
+Shape: `serialize_content_blocks` in backend/open_webui/utils/middleware.py of github.com/open-webui/open-webui;
+releases of 2025 on escape the thoughts, earlier ones do not.
 """
 
 import html
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from tasks.ingest.formats.pictures import SourceRow
 
@@ -14,6 +16,11 @@ _OPENING = re.compile(r'<details\s+type="(?P<type>\w+)"')
 _CLOSING = "</details>"
 _QUOTED = re.compile(r"^(?:>|&gt;) ?", re.MULTILINE)
 _ESCAPED_QUOTE = "&gt;"
+
+
+def answering_model(message: SourceRow) -> Any:
+    """The model that wrote an answer: the one that an arena chose, where `model` is the name of the arena."""
+    return message.get("selectedModelId") or message.get("model")
 
 
 def answer_content(text: str) -> str | list[SourceRow]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
-from tasks.ingest.formats.openwebui_blocks import answer_content
+from tasks.ingest.formats.openwebui_blocks import answer_content, answering_model
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.formats.trees import present_nodes
@@ -61,10 +61,10 @@ class _Tree:
     def talk(self, answer_id: str) -> _Talk:
         """The talk through an answer. Raises LineRejected where an earlier answer is another model's."""
         way = self._way_to(answer_id)
-        model = _model_of(self.messages[answer_id])
+        model = answering_model(self.messages[answer_id])
         for message_id in way:
             message = self.messages[message_id]
-            if message["role"] == ASSISTANT and _model_of(message) != model:
+            if message["role"] == ASSISTANT and answering_model(message) != model:
                 raise LineRejected(RejectReason.BAD_MESSAGES, "answers of several models in one talk")
         branches = [message_id for message_id in way if len(self.siblings(message_id)) > 1]
         key = text_id(f"{self.chat_id}:{branches[-1] if branches else way[0]}")
@@ -89,16 +89,11 @@ class _Tree:
         while True:
             questions = self._children(answer_id)
             answers = self._children(questions[0]) if len(questions) == 1 else []
-            if len(answers) != 1 or answers[0] in answer_ids or _model_of(self.messages[answers[0]]) != model:
+            if len(answers) != 1 or answers[0] in answer_ids or answering_model(self.messages[answers[0]]) != model:
                 return
             yield from (questions[0], answers[0])
             answer_id = answers[0]
             answer_ids.add(answer_id)
-
-
-def _model_of(message: SourceRow) -> str:
-    """The model that wrote an answer; an arena's own name stands for it until it is rated."""
-    return str(message.get("selectedModelId") or message["model"])
 
 
 def _message(message: SourceRow) -> SourceRow:
@@ -182,7 +177,7 @@ def _beside(tree: _Tree, answer_id: str, model: str, sibling_models: Sequence[st
     other_models = [name for name in sibling_models if name != model]
     for sibling_id in tree.siblings(answer_id):
         message = tree.messages[sibling_id]
-        if sibling_id != answer_id and _model_of(message) in other_models and message["content"]:
+        if sibling_id != answer_id and answering_model(message) in other_models and message["content"]:
             return sibling_id
     if other_models:
         raise LineRejected(RejectReason.BAD_REACTION, "the snapshot lacks the answers that it was compared with")

@@ -11,7 +11,10 @@ problem, or whose captions are unlike its images in number, is rejected.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
@@ -20,6 +23,7 @@ from tasks.ingest.formats.beside_votes import with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, TEXT, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
+from tasks.runtime.json_rows import loads
 from tasks.storage.content_id import text_id
 
 _CHAT = {"model", "conversation"}
@@ -115,14 +119,15 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
     request_id = text_id(f"{place.source}:{row['custom_id']}") if is_stated(row.get("custom_id")) else row.get("id")
     outcome = row.get("response") or row.get("result") or {}
     # OpenAI's batches have the answer below `body`, Anthropic's below `message`; a call that failed has none.
-    answer = outcome.get("body") or outcome.get("message") or outcome
-    facts = {name: row[name] for name in ("user", "created", "created_at", "timestamp") if row.get(name) is not None}
+    answer = outcome.get("body") or outcome.get("message") or outcome if isinstance(outcome, Mapping) else outcome
+    facts = {name: row[name] for name in ("user", *_TIMES) if row.get(name) is not None}
     return _of_each_choice({**request, **facts, "id": request_id, "messages": request["messages"], "response": answer})
 
 
 def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     """The row once for each of its choices: the first with the id of the row, others with their number behind it."""
-    response = row.get("response")
+    response = _parsed_response(row.get("response"))
+    row = {**row, "response": response}
     # the choices stand in the row, or else in its response
     holder = response if isinstance(response, Mapping) and not row.get("choices") else row
     choices = holder.get("choices")
@@ -137,6 +142,15 @@ def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     return rows
 
 
+def _parsed_response(response: Any) -> Any:
+    """The response of a row; what a server gave as choices may be JSON in a text, as tables of proxies have it."""
+    if isinstance(response, str) and response.lstrip().startswith("{"):
+        with suppress(orjson.JSONDecodeError):
+            parsed = loads(response)
+            return parsed if isinstance(parsed, Mapping) and parsed.get("choices") else response
+    return response
+
+
 def _of_messages(column: str) -> FormatAdapter:
     """Rows with one column of messages, as clients log them and trainers read them."""
     name = {"messages": "openai-messages", "conversations": "sharegpt"}[column]
@@ -146,7 +160,7 @@ def _of_messages(column: str) -> FormatAdapter:
     }[column]
 
     def as_chat(row: SourceRow) -> SourceRow:
-        return {"model": "unknown", **row, "conversation": _with_answer(row, column)}
+        return {**row, **_facts_of_answer(row), "conversation": _with_answer(row, column)}
 
     is_requests = column == "messages"
 
@@ -186,23 +200,50 @@ messages, batches), as generated in openai-client-base 0.12.0, docs/ChatCompleti
 platform.claude.com/docs/en/api/retrieving-message-batch-results ({custom_id, result {type, message}})."""
 
 
+_TIMES = ("tstamp", "timestamp", "created", "created_at")
+
+
+def _facts_of_answer(row: SourceRow) -> SourceRow:
+    """The model of a row, and where it states no time, that of its answer. Some requests have both in the answer alone.
+
+    Azure's requests name their model in the address.
+    """
+    response = row.get("response")
+    facts = response if isinstance(response, Mapping) else {}
+    times = {"created": facts.get("created")} if not any(is_stated(row.get(name)) for name in _TIMES) else {}
+    models = [model for model in (row.get("model"), facts.get("model")) if is_stated(model)]
+    return {"model": models[0] if models else "unknown", **times}
+
+
 def _with_answer(row: SourceRow, column: str) -> list[Any]:
     """The messages, and what a server answered to them, where a log of requests has it beside.
 
-    That is the first choice (OpenAI), or the response itself, which is a message (Anthropic).
+    That is the first choice (OpenAI), the response itself, which is a message (Anthropic), or its text.
     """
     request_messages = list(messages_of(row[column]))
     response = row.get("response")
-    if not isinstance(response, Mapping):
+    if isinstance(response, str) and is_stated(response) and column == "messages":
+        response = {"role": ASSISTANT, "content": response}
+    elif not isinstance(response, Mapping):
         response = {}
     choices = row.get("choices") or response.get("choices")
-    answer = choices[0].get("message") if isinstance(choices, list) and choices else None
+    answer = None
+    if isinstance(choices, list) and choices:
+        answer = choices[0].get("message")
+        # Completions of texts have the words in place of a message.
+        if answer is None and isinstance(choices[0].get("text"), str):
+            answer = {"role": ASSISTANT, "content": choices[0]["text"]}
+    is_text = answer is None and isinstance(row.get("response"), str)
     if answer is None and response.get("role") is not None and column == "messages":
         answer = {name: response[name] for name in ("role", "content") if name in response}
     if answer is None:
         return request_messages
     if request_messages and role_of(request_messages[-1]) == ASSISTANT:
-        return [*request_messages[:-1], _continued(request_messages[-1], answer)]
+        continued = _continued(request_messages[-1], answer)
+        # Nobody says whether a text goes on from the last message, or is another answer in place of it.
+        if is_text and continued["content"] != answer["content"]:
+            raise LineRejected(RejectReason.BAD_MESSAGES, "an answer in the messages and another one in `response`")
+        return [*request_messages[:-1], continued]
     return [*request_messages, answer]
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, whole_number
+from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, text_of_name, whole_number
 from tasks.ingest.formats.beside_votes import FACTS_OF_VOTES, with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
@@ -45,7 +45,7 @@ def _human_preference_55k(row: SourceRow, place: Place) -> list[SourceRow]:
     conversations = {
         f"conversation_{side}": _taking_turns(_texts(row["prompt"]), _texts(row[f"response_{side}"])) for side in "ab"
     }
-    row_id = f"55k-{row['id']}" if is_stated(row["id"]) else None
+    row_id = f"55k-{text_of_name(row['id'])}" if is_stated(row["id"]) else None
     identity = {"question_id": row_id, "model_a": row["model_a"], "model_b": row["model_b"]}
     return [{**identity, "winner": _one_winner(row), **conversations}]
 
@@ -98,7 +98,7 @@ each turn."""
 
 def _ppe(row: SourceRow, place: Place) -> list[SourceRow]:
     """One vote on one answer each. Its id begins with TEST_SET_MARK: by its card the set is not for training."""
-    given_id = str(row["question_id"]) if is_stated(row["question_id"]) else f"{place.source}:{place.line}"
+    given_id = text_of_name(row["question_id"]) if is_stated(row["question_id"]) else f"{place.source}:{place.line}"
     plain_id = given_id if given_id.isalnum() and given_id.isascii() and len(given_id) <= 40 else text_id(given_id)
     conversations = {
         f"conversation_{side}": _taking_turns([row["prompt"]], [row[f"response_{number}"]])

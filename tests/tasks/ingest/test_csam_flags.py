@@ -199,6 +199,19 @@ sys.addaudithook(
 )
 
 
+@pytest.mark.parametrize("key", [7, b"7", 7.5], ids=lambda key: type(key).__name__)
+def test_a_flagged_row_with_a_map_whose_keys_are_no_texts_is_held(tmp_path, key):
+    rows = [ROWS["openai-messages"] | {"id": f"row-0000{number}"} for number in range(2)]
+    table = pa.Table.from_pylist(rows)
+    table = table.append_column("csam", pa.array([True, False]))
+    table = table.append_column("scores", pa.array([[(key, 1)]] * 2, pa.map_(pa.scalar(key).type, pa.int64())))
+    (tmp_path / "data").mkdir()
+    pq.write_table(table, tmp_path / "data" / "rows.parquet")
+    store = ingested(tmp_path / "data", tmp_path / "store")
+    assert rejected(store) == {("rows.parquet", 1): "csam_flagged"}
+    assert store.read("conversations")["line"].to_list() == [2]
+
+
 @pytest.fixture
 def arena(tmp_path):
     folder = served(tmp_path / "logs", BAD, GOOD)

@@ -352,3 +352,14 @@ def test_a_model_without_a_name_keeps_its_id(server, tmp_path):
     server.run(f"DELETE FROM llm_data WHERE human_id = '{MODELS[0]}'")
     models = set(from_database(server, tmp_path / "s").read("conversations")["model"])
     assert models == {str(model_id(MODELS[0])), *MODELS[1:]}
+
+
+@pytest.mark.parametrize("column", ["turn.voted_at", "llm_message.updated_at"])
+def test_times_with_a_zone_beside_times_without_one_are_read(server, tmp_path, column):
+    table, name = column.split(".")
+    fill(server, new_set(raw=True))
+    seconds = from_database(server, tmp_path / "a").read("reactions")["seconds_to_vote"].sort()
+    server.run(f"ALTER TABLE {table} ALTER {name} TYPE timestamptz USING {name} AT TIME ZONE 'UTC'")
+    with_zone = from_database(server, tmp_path / "b").read("reactions")["seconds_to_vote"].sort()
+    assert with_zone.equals(seconds)
+    assert seconds.null_count() < len(seconds)

@@ -208,6 +208,13 @@ def test_the_verdicts_of_every_release_mean_the_same(tmp_path):
     ]
 
 
+def test_names_that_the_voter_saw_are_known_in_every_spelling_of_no(tmp_path):
+    spellings = [False, 0, 0.0, "False", "no", True, None, "true"]
+    rows = [ROWS["human-preference"] | {"id": f"{n:032x}", "anony": anony} for n, anony in enumerate(spellings)]
+    store = ingested(put(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    assert store.read("battles").sort("line")["anonymous"].to_list() == [False] * 5 + [True] * 3
+
+
 def test_openai_rows_carry_images_as_data_and_fetch_none_from_the_network(tmp_path):
     data = "data:image/png;base64," + base64.b64encode(image_bytes(4)).decode()
     parts = [

@@ -131,6 +131,19 @@ def test_every_path_of_a_tree_is_a_conversation_of_the_models_that_answered(tmp_
     assert all(row["unread_parts"] == [] for row in conversations)
 
 
+def test_an_answer_in_an_arena_of_open_webui_is_of_the_model_that_the_arena_chose(tmp_path):
+    models = []
+    for name in ("chosen by the person", "chosen by the arena"):
+        row = open_webui(drawn_tree(3))
+        for message in row["chat"]["history"]["messages"].values():
+            if name == "chosen by the arena" and "model" in message:
+                message |= {"model": "arena-model", "selectedModelId": message["model"], "arena": True}
+        store = ingested(put_rows(tmp_path / name, [row], "array"), tmp_path / f"{name}-store")
+        models.append(store.read("conversations").sort("conversation_id")["model"].to_list())
+    assert models[0] == models[1]
+    assert set(models[0]) & set(MODELS)
+
+
 NODES_OF = {"open-webui": ("chat", "history", "messages"), "chatgpt-export": ("mapping",)}
 
 

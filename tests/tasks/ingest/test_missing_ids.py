@@ -45,6 +45,16 @@ def test_rows_without_an_id_are_as_many_conversations_as_rows_with_ids(tmp_path,
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("name", ["55k", "PPE", "sharegpt"])
+def test_an_id_is_the_same_in_a_column_of_numbers_with_a_null(tmp_path, name):
+    row, column, _ = ROWS_WITH_IDS[name]
+    ids = []
+    for number in (7, 7.0):
+        data = put_rows(tmp_path / f"data-{number}", [row | {column: number}], "parquet")
+        ids.append(ingested(data, tmp_path / f"store-{number}").read("conversations")["conversation_id"].sort())
+    assert ids[0].equals(ids[1])
+
+
 def test_several_choices_without_an_id_are_several_conversations(tmp_path):
     choices = [{"message": {"role": "assistant", "content": words}} for words in ("One.", "Two.")]
     rows = [stored(0) | {"id": "", "choices": choices}] * 2
@@ -67,3 +77,12 @@ def test_a_row_without_a_time_is_read_and_has_none(tmp_path, missing):
     store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
     assert rejected(store) == {}
     assert (store.read("sightings")["tstamp"] < UNDATED_BEFORE).all()
+
+
+def test_a_person_is_the_same_in_a_column_of_numbers_with_a_null(tmp_path):
+    rows = [
+        ROWS["human-preference"] | {"id": f"{name}-row-0000", "judge": judge} for name, judge in (("a", 7), ("b", 7.0))
+    ]
+    store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    assert store.height("battles") == 2
+    assert store.read("battles")["judge"].n_unique() == 1

@@ -1,5 +1,6 @@
 """Published datasets as people really have them, and formats that another installed package brings."""
 
+import gzip
 import json
 import re
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import datasets
 import pytest
+import zstandard
 
 from schemas.errors import BadInput
 from tasks.ingest.formats import adapter
@@ -46,6 +48,37 @@ def test_what_is_read_and_as_what_is_said_before_it_is(tmp_path, capsys):
     assert capsys.readouterr().err.splitlines() == [f"{both}, recognized by their columns (--format overrides)"]
     ingested(data / "rows.jsonl", tmp_path / "other", format="openai-messages")
     assert capsys.readouterr().err.splitlines() == ["reading 1 file as openai-messages"]
+
+
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_votes_of_a_file_are_not_joined_with_those_of_a_packed_file_of_its_name(tmp_path, packing):
+    data = tmp_path / "data"
+    write(data, "votes.jsonl", BATTLE | {"question_id": "new-00001"})
+    write(data, f"votes.jsonl.{packing}", BATTLE | {"question_id": "old-00001"})
+    store = ingested(data, tmp_path / "store")
+    assert store.read("battles").select("conversation_a", "conversation_b").rows() == [("new-00001", "new-00001-b")]
+    parts = store.parts("sightings")
+    assert ingested(data, tmp_path / "store").parts("sightings") == parts
+
+
+@pytest.mark.parametrize(("ending", "packed"), [("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)])
+def test_an_array_of_which_each_line_was_packed_alone_is_an_array(tmp_path, ending, packed):
+    rows = [json.loads(CHAT) | {"id": f"row-{number:08d}"} for number in range(3)]
+    lines = ["[\n", "\n", *(f"{json.dumps(row)},\n" for row in rows[:-1]), f"{json.dumps(rows[-1])}]\n"]
+    store = ingested(
+        put(tmp_path, b"".join(packed(line.encode()) for line in lines), f"rows.json.{ending}"), tmp_path / "s"
+    )
+    assert rejected(store) == {}
+    assert store.height("conversations") == 3
+
+
+def test_files_of_rows_that_are_not_read_are_told(tmp_path, capsys):
+    data = put(tmp_path, CHAT.encode())
+    for name in ("B.JSONL", "rows.jsonl.gz", "c.jsonl.bz2", "d.jsonl.1", "e.tsv", "a.png", "dataset_info.json"):
+        (data / name).write_bytes(CHAT.encode())
+    ingested(data, tmp_path / "store")
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(";")[0] for line in told[1:]] == ["5 files not read: 'B.JSONL', 'c.jsonl.bz2', 'd.jsonl.1'"]
 
 
 def test_a_file_with_a_byte_order_mark_is_known_and_keeps_its_first_row(tmp_path):

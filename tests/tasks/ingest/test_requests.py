@@ -4,6 +4,7 @@ import json
 import random
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.tasks.ingest.foreign import assert_conserved, put_rows, sentence, with_each_null
@@ -60,6 +61,16 @@ FORMS = {
     "OpenAI's batch": (openai_batch, "jsonl"),
     "Anthropic beside": (lambda number: anthropic_request(number) | {"response": anthropic_answer(number)}, "jsonl"),
     "a proxy's pairs": (lambda n: {"request": anthropic_request(n), "response": anthropic_answer(n)}, "array"),
+    "a text beside": (lambda n: {"messages": asked(n), "model": "heron-2", "response": answer(n)}, "jsonl"),
+    "a proxy's text": (lambda n: {"request": anthropic_request(n), "response": answer(n)}, "jsonl"),
+    "JSON in a text": (
+        lambda n: {"messages": asked(n), "model": "heron-2", "response": json.dumps(stored(n), indent=1)},
+        "jsonl",
+    ),
+    "a completion of a text": (
+        lambda n: {"messages": asked(n), "model": "heron-2", "choices": [{"index": 0, "text": answer(n)}]},
+        "jsonl",
+    ),
     "choices beside": (lambda n: {"messages": asked(n), "model": "heron-2", "choices": stored(n)["choices"]}, "jsonl"),
 }
 
@@ -74,6 +85,30 @@ def test_questions_and_their_answers_are_conversations(tmp_path, form):
     assert [texts(each) for each in conversations] == [[asked(n)[0]["content"], answer(n)] for n in range(9)]
     assert {each["model"] for each in conversations} == {"heron-2"}
     assert all(each["unread_parts"] == [] for each in conversations)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_request_without_a_model_or_a_time_has_those_of_its_answer(tmp_path, kind):
+    none_stated = {"model": None, "created": None, "request": None, "messages": None}
+    answers = [{**stored(n), "messages": None, "metadata": None} for n in range(4)]
+    rows = [none_stated | {"messages": asked(n), "response": answers[n]} for n in range(2)]
+    rows += [none_stated | {"request": {"messages": asked(2)}, "response": answers[2]}]
+    rows += [rows[0] | {"model": "wren-1", "created": SECONDS + 9}]
+    store = ingested(put_rows(tmp_path / "data", rows, kind), tmp_path / "store")
+    facts = store.read("conversations").sort("line").select("model", pl.col("tstamp").dt.epoch("s"))
+    assert facts.rows() == [
+        ("heron-2", SECONDS),
+        ("heron-2", SECONDS + 1),
+        ("heron-2", SECONDS + 2),
+        ("wren-1", SECONDS + 9),
+    ]
+
+
+def test_a_model_that_is_null_is_as_unknown_as_one_that_is_not_there(tmp_path):
+    rows = [{"messages": asked(n), **model} for n, model in enumerate(({}, {"model": None}, {"model": "heron-2"}))]
+    store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert store.read("conversations").sort("line")["model"].to_list() == ["unknown", "unknown", "heron-2"]
 
 
 def with_choices(row: Row, answers: list[str]) -> Row:
@@ -144,6 +179,15 @@ def test_an_answer_that_the_request_begins_is_whole(tmp_path, form, answered):
     (conversation,) = store.read("conversations").to_dicts()
     assert texts(conversation) == [asked(1)[0]["content"], whole]
     assert conversation["unread_parts"] == []
+
+
+@pytest.mark.parametrize(("words", "is_read"), [("One.", True), ("One. Two.", True), ("", True), ("Three.", False)])
+def test_a_text_beside_an_answer_is_read_where_it_begins_with_it(tmp_path, words, is_read):
+    rows = [{"messages": [*asked(1), {"role": "assistant", "content": "One."}], "response": words}]
+    store = ingested(put_rows(tmp_path / "data", rows, "jsonl"), tmp_path / "store")
+    said = [texts(row)[-1] for row in store.read("conversations").to_dicts()]
+    assert said == ([words or "One."] if is_read else [])
+    assert set(rejected(store).values()) == (set() if is_read else {"bad_messages"})
 
 
 def test_each_nullable_key_of_a_stored_completion_may_be_null(tmp_path):
