@@ -34,7 +34,7 @@ def inspect(
         if as_json:
             print(json_text(inspected), flush=True)
             continue
-        print(one_line(inspected["item"]))
+        print(one_line(str(inspected["item"])))
         for name, values in inspected["signals"].items():
             short_values = {key: value for key, value in values.items() if key != "vector"}
             if "vector" in values:

@@ -20,7 +20,7 @@ from tasks.runtime.arrays import Vectors
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
 
-LOOSE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
+LOOSE_SUFFIXES = {".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
 """Image formats that cannot be read: such files are reported as rejected unless their content has a format above."""
 _COMPARED = dict.fromkeys(("image_id", "phash", "pdq", "grey", "chroma"), pl.String)
@@ -109,7 +109,7 @@ def _near(seen: Mapping[str, MeasuredFile]) -> pl.DataFrame:
 
 def _semantic(seen: Mapping[str, MeasuredFile], radius: SemanticImages) -> pl.DataFrame:
     ids = sorted(seen)
-    vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
+    vectors = np.array([seen[image_id].vector for image_id in ids], np.float32) if ids else np.empty((0, 1), np.float32)
     i, j, cosines = cosine_pairs(vectors, radius.cosine_min)
     distances = [round(1 - cosine, 4) for cosine in cosines.tolist()]
     return pl.DataFrame({"image_a": [ids[n] for n in i], "image_b": [ids[n] for n in j], "distance": distances})

@@ -45,10 +45,12 @@ def preset_datasets(store: Store, conversations: pl.DataFrame) -> pl.Series:
     served_presets = store.ask(_SERVED_PRESETS).select(fetched_presets.columns)
     presets = pl.concat([fetched_presets, served_presets])
     by_image: dict[str, str] = {}
-    for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
+    for image_id, dataset in presets.drop_nulls("image_id").select("image_id", "dataset").iter_rows():
+        by_image.setdefault(image_id, dataset)
+    for image_id, dataset in [*by_image.items()]:  # a preset that looks like one of another dataset is of its own
         near = pairs.filter((pl.col("image_a") == image_id) | (pl.col("image_b") == image_id))
-        for other in {image_id, *near["image_a"], *near["image_b"]}:
-            by_image.setdefault(other, dataset)
+        for copy in [*near["image_a"], *near["image_b"]]:
+            by_image.setdefault(copy, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
     names_of_states = pl.concat(store.batches(_FIRST_NAMES))
     by_conv_id = {conv_id: by_name[name] for conv_id, name in names_of_states.iter_rows()}

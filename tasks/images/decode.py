@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
+import PIL.ImageFile
 
 from schemas.items.reject import Rejected, RejectReason
 from tasks.images.rebuild import is_pixels_alone, png, rebuilt_jpeg
@@ -32,6 +33,8 @@ _SCANS_MAX = 32
 _SCAN = re.compile(rb"\xff\xda\0[\x08\x0a\x0c\x0e][\x01-\x04]")
 _STRIP_PIXELS = 1_000_000
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
+_GREY_STEPS = {"L;2": 85, "L;4": 17}
+"""Stored form of grey PNGs -> levels of 8 bits from one value to the next."""
 _TO_UPRIGHT = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
@@ -150,6 +153,8 @@ def _header(content: bytes) -> PIL.Image.Image:
         raise
     except Exception as error:  # decoders raise errors of any type on hostile bytes
         raise ImageRejected(RejectReason.NOT_AN_IMAGE, type(error).__name__) from None
+    if header.format == "PNG":
+        _decode_transparent_colour(header)
     if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
         header.format = "JPEG"
     elif frames != 1:
@@ -157,6 +162,16 @@ def _header(content: bytes) -> PIL.Image.Image:
     if header.format == "JPEG":
         require_within("scans", len(_SCAN.findall(content)), _SCANS_MAX)
     return header
+
+
+def _decode_transparent_colour(header: PIL.ImageFile.ImageFile) -> None:
+    """Give the transparent colour of a PNG the levels of its decoded pixels; Pillow leaves it as the file states it."""
+    colour = header.info.get("transparency")
+    stored_form = str(header.tile[0].args) if header.tile else ""
+    if isinstance(colour, int):
+        header.info["transparency"] = colour * _GREY_STEPS.get(stored_form, 1)
+    elif isinstance(colour, tuple) and stored_form == "RGB;16B":
+        header.info["transparency"] = tuple(value >> 8 for value in colour)
 
 
 def _orientation(header: PIL.Image.Image) -> int:
@@ -197,7 +212,9 @@ def _rgb(image: PIL.Image.Image) -> Pixels:
 def _on_white(image: PIL.Image.Image, shift: int) -> PIL.Image.Image:
     """RGB; `shift` is how many bits wide grey values have beyond 8."""
     if image.mode in _WIDE_GREY:
-        image = PIL.Image.fromarray(np.clip(np.asarray(image) >> shift, 0, 255).astype(np.uint8))
+        levels = np.asarray(image)
+        is_clear = levels == image.info.get("transparency", -1)
+        image = PIL.Image.fromarray(np.where(is_clear, 255, np.clip(levels >> shift, 0, 255)).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = PIL.Image.new("RGBA", layer.size, "white")

@@ -49,7 +49,7 @@ def draws_pages() -> bool:
     return find_spec("pypdfium2") is not None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)  # a document is held as long as its count
 def page_count(content: bytes) -> int:
     """The number of pages of a document, at least 1. Raises PdfRejected."""
     if not draws_pages():

@@ -120,7 +120,7 @@ def _checked(path: Path, name: str) -> _Replaced:
     if name not in names or path.suffix not in (".md", ".yaml"):
         raise BadInput(f"--prompts: no prompt is named {known_values(name, names)}")
     try:
-        content = path.read_bytes().decode("utf-8")
+        content = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--prompts: {name!r} cannot be read ({why_unreadable(error)}); give UTF-8 text") from None
     text, reply = prompt_file(name, content)

@@ -15,7 +15,7 @@ from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.images.measures import image_layout
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
-from tasks.runtime.json_rows import loads
+from tasks.runtime.json_rows import BYTE_ORDER_MARK, loads
 from tasks.runtime.untrusted import csv_delimiter, one_line
 from tasks.signals.registry import Item, Signal, image_signals, image_text, text_signals
 from tasks.signals.tag_evaluation import TagValue
@@ -23,6 +23,7 @@ from tasks.storage.queries.conversation_features import ALL_TAGS
 
 Inspected = dict[str, Any]
 _ID, _NESTED = "id", "labels"
+_LINES = (".jsonl", ".ndjson")
 MADE_WITH = "made_with"
 """Column of a label file: whether the embedded rules were made with the line."""
 _WORDS: dict[str, TagValue] = {
@@ -53,7 +54,7 @@ def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
 
     A failed signal has `error` with the reason instead of values; all do if an image or line cannot be read.
     """
-    if file.suffix in (".jsonl", ".ndjson"):
+    if file.suffix.lower() in _LINES:
         yield from _inspect_texts(file, text_signals(providers))
     else:
         yield {"item": str(file), "signals": _inspect_image(file, image_signals(providers))}
@@ -71,12 +72,13 @@ def _inspect_texts(file: Path, signals: Mapping[str, Signal[str]]) -> Iterator[I
         for number, line in enumerate(lines, 1):
             item = f"{file}:{number}"
             try:
-                record = loads(line)
+                record = loads(line.removeprefix(BYTE_ORDER_MARK))
                 text = record["text"]
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 text = None
             if isinstance(text, str):
-                yield {"item": record.get("id", item), "signals": _measured(signals, text)}
+                stated_id = record.get(_ID)
+                yield {"item": item if stated_id is None else stated_id, "signals": _measured(signals, text)}
             else:
                 yield {"item": item, "signals": {name: {"error": "no_text"} for name in signals}}
 
@@ -103,11 +105,9 @@ def read_tag_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, d
                 f"{str(file)!r} line {line}: labelled by definitions {one_line(str(row['definitions']))!r}, but "
                 f"{meaning.name!r} beside it is {hashed!r}; put those definitions there, or label again"
             )
-        if item in labels:
-            raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
         for name in () if texts else sorted(row.keys() - {*tags, *_LABELS, MADE_WITH}):
             if (
-                name in row.get(_NESTED, ())
+                name in _labels_of(row)
                 or row[name] is True
                 or row[name] is False
                 or str(row[name]).strip().lower() in _YES_OR_NO
@@ -148,9 +148,11 @@ def read_documents(file: Path, providers: Providers, with_images: bool, measured
     """
     documents = []
     for line, row in _rows(file):
-        images = row.get("images") or []
-        names = [name for name in images.split(";") if name] if isinstance(images, str) else images
-        if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
+        names = row.get("images") or []
+        if isinstance(names, str):
+            names = [name for name in names.split(";") if name]
+        are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not isinstance(row.get("prompt"), str) or not are_names:
             raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
         images = [_image(file, line, name) for name in names]
         documents.append(document_of(str(row[_ID]), row["prompt"], images, providers, with_images, measured, measured))
@@ -162,7 +164,7 @@ def read_documents(file: Path, providers: Providers, with_images: bool, measured
 def _image(file: Path, line: int, name: str) -> DecodedImage:
     try:
         return open_image((file.parent / name).read_bytes())
-    except OSError:
+    except (OSError, ValueError):  # a name may hold what no path can, such as a null character
         raise BadInput(f"{str(file)!r} line {line}: image {name!r} cannot be read; paths are relative to it") from None
     except ImageRejected as rejected:
         raise BadInput(f"{str(file)!r} line {line}: image {name!r} cannot be used ({rejected.reason})") from None
@@ -196,35 +198,45 @@ def document_of(
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and columns of every line. Raises BadInput if the file cannot be used.
+    """Line number and columns of every line. Raises BadInput if the file cannot be used, or two lines have one id.
 
     Columns of an object `labels` stand beside the others. A prompt without an id has the SHA-256 of its text and of the
     names of its images for one.
     """
-    reading = _csv if file.suffix == ".csv" else _jsonl if file.suffix in (".jsonl", ".ndjson") else None
+    reading = _csv if file.suffix == ".csv" else _jsonl if file.suffix in _LINES else None
     if reading is None:
-        raise BadInput(
-            f"{str(file)!r}: unknown kind of file {known_values(file.suffix, ('.csv', '.jsonl', '.ndjson'))}"
-        )
+        raise BadInput(f"{str(file)!r}: unknown kind of file {known_values(file.suffix, ('.csv', *_LINES))}")
+    ids = set[str]()
     try:
         for line, row in reading(file):
             if isinstance(row, dict):
                 row = _completed(row)
             if not isinstance(row, dict) or row.get(_ID) in (None, ""):
                 raise BadInput(f"{str(file)!r} line {line}: no `id`; give every line one")
+            item = str(row[_ID])
+            if item in ids:
+                raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
+            ids.add(item)
             yield line, row
+    except csv.Error as error:
+        raise BadInput(f"{str(file)!r} cannot be read as CSV ({error})") from None
     except OSError:
         raise BadInput(f"{str(file)!r} does not exist or cannot be read") from None
     except UnicodeDecodeError:
         raise BadInput(f"{str(file)!r} is not UTF-8 text") from None
 
 
+def _labels_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    labels = row.get(_NESTED)
+    return labels if isinstance(labels, dict) else {}
+
+
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
-    labels = row[_NESTED] if isinstance(row.get(_NESTED), dict) else {}
     images = {"images": [row["image"]]} if row.get("image") and not row.get("images") else {}
-    row = {**row, **images, **labels}
+    row = {**row, **images, **_labels_of(row)}
     if row.get(_ID) in (None, "") and isinstance(row.get("prompt"), str):
-        image_lines = "".join(f"\n{name}" for name in row.get("images") or ())
+        names = row.get("images")
+        image_lines = "".join(f"\n{name}" for name in names) if isinstance(names, (list, str)) else ""
         row[_ID] = hashlib.sha256(f"{row['prompt']}{image_lines}".encode()).hexdigest()
     return row
 
@@ -233,6 +245,10 @@ def _csv(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, delimiter=csv_delimiter(file))
         for row in reader:
+            if any(row.pop(None, ())):  # where the reader puts cells without a name
+                raise BadInput(
+                    f"{str(file)!r} line {reader.line_num}: more cells than the header; quote commas in texts"
+                )
             yield reader.line_num, row
 
 
@@ -241,6 +257,6 @@ def _jsonl(file: Path) -> Iterator[tuple[int, Any]]:
         if not text.strip():
             continue
         try:
-            yield line, loads(text)
+            yield line, loads(text.removeprefix(BYTE_ORDER_MARK))
         except orjson.JSONDecodeError:
             raise BadInput(f"{str(file)!r} line {line} is not JSON") from None

@@ -7,6 +7,7 @@ The function of a model asks its provider about a batch and makes the values. A 
 with their rule. A new signal of this repository is one line in each (docs/extending.md).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -62,6 +63,7 @@ from tasks.providers.capabilities import (
     TextReader,
     TokenCounter,
 )
+from tasks.runtime.arrays import Vectors
 from tasks.signals.rules import texts
 from tasks.signals.rules.texts import exercise_names
 
@@ -111,7 +113,7 @@ def objects(model: ObjectFinder, images: _Images) -> list[Objects | Failed]:
 
 def image_embedding(model: ImageEmbedder, images: _Images) -> list[Embedding | Failed]:
     """Unit vector of each image."""
-    return _each(images, list(model.embed_images(images)), lambda _, vector: Embedding(vector=vector.tolist()))
+    return _each(images, list(model.embed_images(images)), _embedding)
 
 
 def image_moderation(model: ImageModerator, images: _Images) -> Sequence[Moderation | Failed]:
@@ -151,7 +153,11 @@ def named_entities(model: EntityCounter, texts: _Texts) -> list[NamedEntities | 
 
 def text_embedding(model: TextEmbedder, texts: _Texts) -> list[Embedding | Failed]:
     """Unit vector of each text."""
-    return _each(texts, list(model.embed_texts(texts)), lambda _, vector: Embedding(vector=vector.tolist()))
+    return _each(texts, list(model.embed_texts(texts)), _embedding)
+
+
+def _embedding(_: object, vector: Vectors) -> Embedding | Failed:
+    return Embedding(vector=vector.tolist()) if vector.any() else Failed("zero_vector")
 
 
 def tokens(model: TokenCounter, texts: _Texts) -> list[Tokens | Failed]:
@@ -165,7 +171,7 @@ def labels(model: Tagger, documents: Sequence[Document]) -> Sequence[Row | Faile
 
 
 def _each(
-    items: Sequence[_Item], answers: Sequence[_Answer | Failed], value: Callable[[_Item, _Answer], _Value]
+    items: Sequence[_Item], answers: Sequence[_Answer | Failed], value: Callable[[_Item, _Answer], _Value | Failed]
 ) -> list[_Value | Failed]:
     """Values of the items from the provider's answers, in order; a failed answer stays `Failed`."""
     return [a if isinstance(a, Failed) else value(item, a) for item, a in zip(items, answers, strict=True)]
@@ -241,7 +247,7 @@ class Signal(Generic[Item]):
     """The paid remote model, or None for signals measured locally."""
 
     def values(self, items: Sequence[Item]) -> list[Row | Failed]:
-        """Measure a batch. If `measure` raises, every item of the batch is `Failed`.
+        """Measure a batch. If `measure` raises, every item of the batch is `Failed`; one whose value has NaN is, alone.
 
         Raises CurateError where the model itself cannot be used, such as on a worker without the card it needs.
         """
@@ -253,7 +259,16 @@ class Signal(Generic[Item]):
             return [Failed(type(error).__name__)] * len(items)
         if len(measured) != len(items):
             return [Failed("wrong_number_of_values")] * len(items)
-        return measured
+        return [value if _is_finite(value) else Failed("not_a_number") for value in measured]
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no number of a value is NaN or infinite, also inside its lists and rows."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, Row) or all(_is_finite(number) for _, number in value)
 
 
 def signal_of(name: str, providers: Providers) -> Signal[Any]:

@@ -201,7 +201,9 @@ def _unlike(others: Collection[str], name: str, topic: int, more_words: Sequence
 
 
 def _key(evidence: TopicEvidence) -> str:
-    content = json.dumps([evidence.keywords, evidence.exemplars, evidence.tags]).encode()
+    # The prompt names a topic that has neither words nor tags; of others it would only have a provider asked again.
+    prompts = [] if evidence.keywords or evidence.tags else [evidence.prompt]
+    content = json.dumps([evidence.keywords, evidence.exemplars, evidence.tags, *prompts]).encode()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

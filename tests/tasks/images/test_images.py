@@ -115,6 +115,30 @@ def test_transparency_is_seen_on_white(file_format, options):
     assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
 
 
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def _png_of_two(depth: int, colour: int, clear: int, other: int) -> bytes:
+    """A PNG of two pixels, one above the other, of which the colour of the first is transparent (`tRNS`)."""
+    values = 3 if colour == 2 else 1
+    shift = 8 - depth if depth < 8 else 0
+    packed = ">" + (f"{values}H" if depth == 16 else f"{values}B")
+    rows = b"".join(b"\0" + struct.pack(packed, *[value << shift] * values) for value in (clear, other))
+    header = struct.pack(">IIBBBBB", 1, 2, depth, colour, 0, 0, 0)
+    chunks = (b"IHDR", header), (b"tRNS", struct.pack(f">{values}H", *[clear] * values)), (b"IDAT", zlib.compress(rows))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks) + _chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(("depth", "colour"), [(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (8, 2), (16, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_transparent_colour_of_a_png_is_white_whatever_its_depth(depth, colour, seed):
+    clear, other = random.Random(seed).sample([n << max(0, depth - 4) for n in range(1 << min(4, depth))], 2)
+    first, second = open_image(_png_of_two(depth, colour, clear, other)).rgb[:, 0]
+    assert first.tolist() == [255] * 3
+    assert second.tolist() == [round(255 * other / ((1 << depth) - 1)) if depth < 16 else other >> 8] * 3
+
+
 @settings(max_examples=60)
 @given(
     pixels=hnp.arrays(np.uint8, st.tuples(st.integers(1, 20), st.integers(1, 20), st.just(3))),

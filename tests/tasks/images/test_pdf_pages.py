@@ -3,6 +3,7 @@
 import io
 import threading
 import time
+import tracemalloc
 from itertools import count
 
 import numpy as np
@@ -63,6 +64,16 @@ def test_as_many_pages_as_the_limit_are_drawn():
 def test_too_many_bytes_are_not_opened():
     with pytest.raises(PdfRejected, match="large_pdf"):
         page_count(pdf(2) + bytes(FILE_BYTES_MAX))
+
+
+def test_documents_whose_pages_are_counted_do_not_stay_in_memory():
+    page_count.cache_clear()
+    tracemalloc.start()
+    for number in range(12):
+        page_count(pdf(1).replace(b"\n", b"\n%" + b"%d" % number + bytes(8_000_000) + b"\n", 1))
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes < 50_000_000
 
 
 def test_a_page_that_takes_too_long_is_given_up(monkeypatch):

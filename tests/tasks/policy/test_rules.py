@@ -175,6 +175,13 @@ def test_a_preset_is_known_by_a_copy_that_looks_the_same(store, pair):
     assert _datasets(store, [conversation("c", image_ids=[COPY])], {}, (pair,)) == ["LLaVA-Bench"]
 
 
+def test_a_preset_that_looks_like_one_of_another_dataset_is_of_its_own(tmp_path):
+    other = Preset(path="other/3.png", dataset="Other", logged_name="3" * 32, image_id=COPY)
+    store = store_with(tmp_path, presets=[*PRESETS, other])
+    chats = [conversation("a", image_ids=[SHOWN]), conversation("b", image_ids=[COPY])]
+    assert _datasets(store, chats, {}, ((SHOWN, COPY),)) == ["LLaVA-Bench", "Other"]
+
+
 @pytest.mark.parametrize(("name", "dataset"), [("1" * 32, "LLaVA-Bench"), ("2" * 32, "Lost"), ("3" * 32, None)])
 def test_a_preset_whose_image_is_lost_is_known_by_the_name_the_server_logs(store, name, dataset):
     assert _datasets(store, [conversation("c", image_ids=[])], {"c": [name]}) == [dataset]

@@ -93,6 +93,13 @@ def test_every_prompt_is_replaced_by_its_file_and_the_same_words_keep_the_versio
     assert _versions(monkeypatch) == before
 
 
+def test_a_byte_order_mark_is_no_part_of_a_prompt(tmp_path):
+    (tmp_path / "refusal.md").write_text(f"\ufeff{load_prompt('refusal').text}", encoding="utf-8")
+    before = load_prompt("refusal")
+    with replaced_prompts(str(tmp_path)):
+        assert load_prompt("refusal") == before
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [

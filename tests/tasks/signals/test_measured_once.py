@@ -1,15 +1,17 @@
 """What is measured is not measured again, whatever the order and the threads, nor asked of a paid service twice."""
 
+import math
 import threading
 from random import Random
 
+import numpy as np
 import pytest
 
-from schemas.signals import Refusal
+from schemas.signals import Embedding, Face, Faces, Nsfw, Refusal
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
 from tasks.signals.paid import Asked, measure_paid
-from tasks.signals.registry import Signal, image_signals, text_signals
+from tasks.signals.registry import Signal, image_signals, signal_of, text_signals
 from tasks.signals.run import ITEMS_A_CALL, ImageItems, MeasuringObserver, measure_items, measured, missing
 from tasks.storage.parts import ROWS_A_PART
 from tasks.storage.queries.signals import StoredImages, signal_values
@@ -119,6 +121,36 @@ def test_what_an_error_says_is_not_repeated(store, counting):
 def test_too_few_or_too_many_answers_are_failures(count):
     signal = Signal("language", "1", "someone", lambda items: [object()] * count)
     assert [failed.reason for failed in signal.values(["a", "b"])] == ["wrong_number_of_values"] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "broken"),
+    [
+        (Nsfw(nsfw_probability=0.5), Nsfw(nsfw_probability=math.nan)),
+        (
+            Faces(faces=[], confidence_max=0, area_fraction_max=0),
+            Faces(faces=[], confidence_max=0, area_fraction_max=math.inf),
+        ),
+        (
+            Faces(faces=[Face(box=[0, 0, 1, 1], confidence=0.5)], confidence_max=0, area_fraction_max=0),
+            Faces(faces=[Face(box=[0, 0, 1, 1], confidence=math.nan)], confidence_max=0, area_fraction_max=0),
+        ),
+        (Embedding(vector=[1.0, 0.0]), Embedding(vector=[1.0, math.nan])),
+    ],
+    ids=["a number", "infinity", "a number inside", "a vector"],
+)
+def test_a_value_that_is_no_number_fails_alone(value, broken):
+    signal = Signal("any", "1", "someone", lambda items: [value, broken, value])
+    assert signal.values(["a", "b", "c"]) == [value, Failed("not_a_number"), value]
+
+
+@pytest.mark.parametrize("name", ["image_embedding", "text_embedding"])
+def test_a_vector_without_a_direction_fails_alone(counting, name):
+    vectors = np.eye(3, dtype=np.float32)
+    vectors[1] = 0
+    counting.answers[name] = lambda number: vectors[number]
+    first, second, third = signal_of(name, counting).values([0, 1, 2])
+    assert [first.vector, second, third.vector] == [[1, 0, 0], Failed("zero_vector"), [0, 0, 1]]
 
 
 def test_facts_say_who_measured_what_when(store, counting):

@@ -367,3 +367,10 @@ def test_a_provider_is_shown_the_same_evidence_once_and_a_failure_again(tmp_path
     topic_names(store, [TopicEvidence(("cat",), ("Another?",))], ids, labels, namer)
     assert namer.asked[3:] == [("cat",)]
     assert store.read("topic_names").height == 1
+
+
+def test_a_topic_named_by_a_prompt_is_named_anew_when_another_prompt_is_the_one_that_several_wrote(tmp_path):
+    store, ids, labels = Store.open(str(tmp_path)), pl.Series(["a", "b"]), np.array([0, 0], np.int32)
+    for prompt in ("What is this?", "Who is this?"):
+        evidence = [TopicEvidence((), ("What is this?", "Who is this?"), (), prompt)]
+        assert topic_names(store, evidence, ids, labels, Keywords())[0] == prompt

@@ -83,6 +83,21 @@ def test_an_empty_folder_has_no_duplicates(providers, tmp_path):
     assert (nothing.images, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
 
 
+@pytest.mark.parametrize("files", [{}, {"broken.png": b"no picture"}], ids=["empty", "nothing usable"])
+def test_a_folder_without_a_picture_has_no_semantic_pairs(providers, tmp_path, files):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    nothing = loose_duplicates(tmp_path, providers, workers=1, semantic=SemanticImages())
+    assert (nothing.images, nothing.pairs, len(nothing.rejected)) == (0, [], len(files))
+
+
+@pytest.mark.parametrize("name", ["a.jfif", "a.JPE", "a.apng"])
+def test_a_picture_is_compared_whatever_its_format_calls_its_files(providers, tmp_path, name):
+    for file in (name, "b.png"):
+        (tmp_path / file).write_bytes(image_bytes())
+    assert [(pair.a, pair.b) for pair in loose_duplicates(tmp_path, providers, workers=1).pairs] == [(name, "b.png")]
+
+
 def test_the_number_of_threads_changes_no_duplicate(providers, tmp_path):
     for seed in range(5):
         (tmp_path / f"{seed}.png").write_bytes(image_bytes(seed % 3, (300, 200)))
