@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
+from weakref import WeakValueDictionary
 
 from schemas.asked_model import ArenaModel
 from schemas.items.conversation import RecordType
@@ -78,6 +79,8 @@ class Arena:
         self.texts.check()
         self._answers.noted = self._note
         self._open_now: dict[str, ArenaConversation] = {}
+        self._let_go = WeakValueDictionary[str, ArenaConversation]()
+        """Conversations that nobody used for long, while a request that waits for a check still holds them."""
         self.before, self.updates, self.waiting = self._answers.before, self._answers.updates, self._answers.waiting
         self._rng = rng or Random()  # noqa: S311 - draws pairs
 
@@ -103,7 +106,7 @@ class Arena:
 
     def find(self, number: str, owner: str) -> ArenaConversation:
         """A browser's conversation, from memory or from the log. Raises Refused when it is not there or another's."""
-        conversation = self._open_now.get(number)
+        conversation = self._open_now.get(number) or self._let_go.get(number)
         if conversation is None and owner:
             conversation = self.past.load(number, self.visitors.browser(owner), owner)
         if conversation is None or not owner:
@@ -118,7 +121,7 @@ class Arena:
         before = time.monotonic() - seconds
         for number, conversation in list(self._open_now.items()):
             if conversation.used <= before and not conversation.answering and not conversation.voting:
-                del self._open_now[number]
+                self._let_go[number] = self._open_now.pop(number)
 
     def listed(self, owner: str, whole: bool = False) -> list[dict[str, Any]]:
         """A browser's conversations in the log, newest first, as they may be shown to it; `whole`: also the oldest."""
@@ -291,7 +294,7 @@ class Arena:
             self.logs.quarantine(known_image.name, known_image.content)
             for side in conversation.sides:
                 record = flagged_record(conversation, side, known_image.name, now, user)
-                self.logs.append(record, utc(now), flagged=True)
+                self._note(record, self.logs.append(record, utc(now), flagged=True))
 
         try:
             await self._written(write)
