@@ -431,16 +431,32 @@ class PageGuard:
                 token = secrets.token_urlsafe(24)
                 headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={YEAR_SECONDS}"
 
+        is_secure = scope["scheme"] == "https" or (self._proxied and _forwarded_scheme(scope) == "https")
+
         async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 app_headers = message.get("headers", [])
                 app_header_names = {name for name, _ in app_headers} - {b"set-cookie"}
                 added = [(name.encode(), value.encode()) for name, value in headers.items()]
-                message["headers"] = [*app_headers, *(header for header in added if header[0] not in app_header_names)]
+                # those of the application first, then those that it lacks
+                all_headers = [*app_headers, *(header for header in added if header[0] not in app_header_names)]
+                message["headers"] = [_for_https(header) for header in all_headers] if is_secure else all_headers
             await send(message)
 
         scope["headers"] = forwarded_in_one(scope["headers"])
         await self._app(scope, receive, answer)
+
+
+def _forwarded_scheme(scope: AsgiMessage) -> str:
+    """The scheme that a browser came with, as the proxy in front says it; empty where it says none."""
+    return dict(scope["headers"]).get(b"x-forwarded-proto", b"").decode("latin-1").partition(",")[0].strip()
+
+
+def _for_https(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """A header of a page that came by https: browsers send its cookies by https alone."""
+    name, value = header
+    needs_mark = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
+    return (name, value + b"; Secure") if needs_mark else header
 
 
 def _is_page(path: str) -> bool:
