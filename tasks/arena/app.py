@@ -133,6 +133,10 @@ class ServedArena:
             return HTMLResponse(self.pages.page("told.html", "", told=str(refused)), 404)
         return HTMLResponse(self.pages.talk(conversation.mode, conversation, visit))
 
+    async def found(self, number: str, visit: Visit) -> ArenaConversation:
+        """A visitor's conversation; the log and its images are read on a thread. Raises Refused."""
+        return await run_in_threadpool(self.arena.find, number, visit.owner)
+
     async def events(self, conversation: ArenaConversation) -> AsyncIterator[bytes]:
         """Answers while they come, then the whole conversation."""
         sent = dict[str, str]()
@@ -144,7 +148,7 @@ class ServedArena:
     async def say(self, said: Said, request: Request) -> Response:
         """Take a message."""
         visit = self.visit(request)
-        spoken = self.arena.find(said.number, visit.owner) if said.number else None
+        spoken = await self.found(said.number, visit) if said.number else None
         pictures = partial(self.uploads.collect, said.pictures, visit.owner)
         try:
             opened = await self.arena.say(
@@ -159,7 +163,7 @@ class ServedArena:
     async def act(self, number: str, what: str, act: Act, request: Request) -> Response:
         """Do something with a conversation."""
         visit = self.visit(request)
-        conversation, arena, kind = self.arena.find(number, visit.owner), self.arena, act.kind or RecordType.CHAT
+        conversation, arena, kind = await self.found(number, visit), self.arena, act.kind or RecordType.CHAT
         reaction = AnswerReaction(kind, act.answers[0], act.place, tuple(act.chips), "".join(act.comments[:1]))
         done: dict[str, Callable[[], Awaitable[Any]]] = {
             "vote": lambda: arena.vote(conversation, kind, visit, act.goes_on),
@@ -187,13 +191,10 @@ class ServedArena:
         """Take an image; the body is its file."""
         visit = self.visit(request)
         address, visitor = visit.address, self.arena.visitors.logged(visit.address)
-        if not visit.owner or not visit.proven:
-            raise Refused("captcha_first" if visit.owner else "cookies")
-        if not self.arena.images_most():
-            raise Refused("no_vision")
+        self._check_images_taken(visit)
         busy = len(self._uploading) >= _UPLOADS_MAX or self._uploading.count(address) >= _UPLOADS_OF_ONE_MAX
         if busy or self.uploads.wait_seconds(visitor):
-            return JSONResponse({"refused": page_words()["uploads_wait"]}, 429)
+            return _told("uploads_wait", 429)
         self._uploading.append(address)
         try:
             content = await request.body()
@@ -202,6 +203,13 @@ class ServedArena:
         finally:
             self._uploading.remove(address)
         return JSONResponse({"name": name})
+
+    def _check_images_taken(self, visit: Visit) -> None:
+        """Raises Refused for a visitor of whom no image is taken now."""
+        if not visit.owner or not visit.proven:
+            raise Refused("captcha_first" if visit.owner else "cookies")
+        if not self.arena.images_most():
+            raise Refused("no_vision")
 
     def _kind(self, place: int) -> str:
         kinds = list(self.examples.kinds) if self.examples else []
@@ -217,12 +225,13 @@ class ServedArena:
 
     async def _drawn(self, examples: Examples | None, kind: str, request: Request) -> Response:
         visit = self.visit(request)
-        if examples is None or not visit.owner:
-            raise Refused("no_example")
-        if not self.arena.images_most():
-            raise Refused("no_vision")
-        picture = await run_in_threadpool(examples.draw, kind)
         visitor = self.arena.visitors.logged(visit.address)
+        if examples is None:
+            raise Refused("no_example")
+        self._check_images_taken(visit)
+        if self.uploads.wait_seconds(visitor):
+            return _told("uploads_wait", 429)
+        picture = await run_in_threadpool(examples.draw, kind)
         return JSONResponse({"name": self.uploads.keep(picture, visit.owner, visitor)})
 
     def shared(self, address: str) -> Response:
@@ -237,10 +246,8 @@ class ServedArena:
     def shared_picture(self, address: str, place: int) -> Response:
         """An image of a read-only page."""
         with suppress(Refused):
-            prompts = self.arena.past.shared(address).prompts
-            pngs = [picture.png for prompt in prompts for picture in prompt.pictures]
-            if 0 <= place < len(pngs) and pngs[place]:
-                return Response(pngs[place], headers=_UNLISTED, media_type=_PNG)
+            if png := self.arena.past.shared_picture(address, place):
+                return Response(png, headers=_UNLISTED, media_type=_PNG)
         return Response(status_code=404, headers=_UNLISTED)
 
     def picture(self, number: str, place: int, request: Request) -> Response:
@@ -334,7 +341,7 @@ def _page_routes(app: FastAPI, served: ServedArena) -> None:
 
     @app.get("/c/{number}/events")
     async def events(number: str, request: Request) -> Response:
-        conversation = served.arena.find(number, served.visit(request).owner)
+        conversation = await served.found(number, served.visit(request))
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(served.events(conversation), media_type="text/event-stream", headers=headers)
 
@@ -424,16 +431,32 @@ class PageGuard:
                 token = secrets.token_urlsafe(24)
                 headers["set-cookie"] = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={YEAR_SECONDS}"
 
+        is_secure = scope["scheme"] == "https" or (self._proxied and _forwarded_scheme(scope) == "https")
+
         async def answer(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 app_headers = message.get("headers", [])
                 app_header_names = {name for name, _ in app_headers} - {b"set-cookie"}
                 added = [(name.encode(), value.encode()) for name, value in headers.items()]
-                message["headers"] = [*app_headers, *(header for header in added if header[0] not in app_header_names)]
+                # those of the application first, then those that it lacks
+                all_headers = [*app_headers, *(header for header in added if header[0] not in app_header_names)]
+                message["headers"] = [_for_https(header) for header in all_headers] if is_secure else all_headers
             await send(message)
 
         scope["headers"] = forwarded_in_one(scope["headers"])
         await self._app(scope, receive, answer)
+
+
+def _forwarded_scheme(scope: AsgiMessage) -> str:
+    """The scheme that a browser came with, as the proxy in front says it; empty where it says none."""
+    return dict(scope["headers"]).get(b"x-forwarded-proto", b"").decode("latin-1").partition(",")[0].strip()
+
+
+def _for_https(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """A header of a page that came by https: browsers send its cookies by https alone."""
+    name, value = header
+    needs_mark = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
+    return (name, value + b"; Secure") if needs_mark else header
 
 
 def _is_page(path: str) -> bool:

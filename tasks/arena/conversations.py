@@ -168,6 +168,8 @@ class ArenaConversation:
     """Whether no more may be said."""
     voting: bool = False
     """Whether something of it is being written, such as a vote; meanwhile nothing else is taken but a report."""
+    check_count: int = 0
+    """How many requests wait for the moderation of its texts."""
     forgotten: bool = False
     """Whether its removal was asked for."""
 

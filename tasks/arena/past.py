@@ -68,6 +68,8 @@ class Past:
         """Browser -> numbers, in order."""
         self._gone: set[str] = set()
         """Numbers of conversations whose removal was asked for; a line that was still being written adds nothing."""
+        self._ended: set[str] = set()
+        """Ids of sides that a known image has ended."""
 
     @property
     def _models(self) -> dict[str, ArenaModel]:
@@ -75,8 +77,10 @@ class Past:
 
     def note(self, record: LoggedRecord, line: Line) -> None:
         """Take in a line; lines of other arenas and of earlier versions are left out."""
-        match record.get("arena"):
-            case {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}:
+        match record:
+            case {"state": {"has_csam_image": True, "conv_id": str(number)}}:
+                self._ended.add(number)
+            case {"arena": {"browser": str(browser), "sides": [{"conv_id": str(number)}, *_]}}:
                 with self._change:
                     if number in self._gone:
                         return
@@ -99,6 +103,22 @@ class Past:
         Another process may have written that it is shared, no more, or to be removed: the log and the requests tell.
         Raises Refused: "no_link" for an address that never was, "link_gone" for one that was taken back.
         """
+        return self._as_shared(self._shared_record(address))
+
+    def shared_picture(self, address: str, place: int) -> bytes:
+        """An image of a shared conversation as PNG, by its place; empty where there is none. Raises Refused."""
+        record = self._shared_record(address)
+        # names of all images, in order; a message without images is a text alone
+        names = [
+            name
+            for role, content in _states(record)[0]["messages"]
+            if role == "user" and isinstance(content, list)
+            for name in content[1]
+        ]
+        return self._logs.image(names[place]) if 0 <= place < len(names) else b""
+
+    def _shared_record(self, address: str) -> LoggedRecord:
+        """The line of a share that a page shows now. Raises Refused."""
         with self._change:
             for record, line in self._logs.added(self.links_read_to, _LINK_MARK):
                 if _number_of(record):
@@ -109,13 +129,12 @@ class Past:
         for record in self._logs.read([shared_line]) if shared_line else []:
             is_this = _number_of(record) and self._link(str(record["arena"].get("link"))) == address
             if is_this and not self._logs.forgotten() & {*conv_ids_in(record)}:
-                return self._as_shared(record)
+                return record
         raise Refused("link_gone")
 
     def _as_shared(self, record: LoggedRecord) -> ArenaConversation:
         """The conversation of the line of a share, as it was then."""
-        marks, sides = record["arena"], []
-        states = record.get("states") or [record["state"]]  # of a direct chat there is one
+        marks, sides, states = record["arena"], [], _states(record)
         for state in states:
             texts = [text or "" for role, text in state["messages"] if role == "assistant"]
             answers = [StreamedAnswer(text, done=True, failed=not text) for text in texts]
@@ -173,7 +192,10 @@ class Past:
         """A browser's conversation as its lines tell it; None when it has none of this number."""
         if number not in self._of.get(browser, []):
             return None
-        return self._whole(self._read(number, self._lines.get(number, [])), owner)
+        conversation = self._whole(self._read(number, self._lines.get(number, [])), owner)
+        if conversation:
+            conversation.closed = conversation.closed or number in self._ended
+        return conversation
 
     def _read(self, number: str, lines: Sequence[Line]) -> list[LoggedRecord]:
         """The records of a conversation's lines; what stands there now and is another's is left out."""
@@ -258,6 +280,11 @@ def _number_of(record: LoggedRecord) -> str:
     return ""
 
 
+def _states(record: LoggedRecord) -> Sequence[LoggedRecord]:
+    """The state of each side that a line has; of a direct chat there is one."""
+    return record.get("states") or [record["state"]]
+
+
 def _prompt_count(record: LoggedRecord) -> int:
     """How many messages of the visitor the line of an answer has."""
     return sum(role == "user" for role, _ in record["state"]["messages"])
@@ -310,8 +337,9 @@ def _vote_again(conversation: ArenaConversation, record: LoggedRecord) -> None:
 
 
 def _is_reaction(record: LoggedRecord) -> bool:
-    """Whether a line is about one answer of two; in direct chat a button is the vote."""
-    return record["type"] in RATINGS and record["arena"]["mode"] != Mode.DIRECT
+    """Whether a line is about one answer of two, and says which; in direct chat a button is the vote."""
+    marks = record["arena"]
+    return record["type"] in RATINGS and marks["mode"] != Mode.DIRECT and "voted_on" in marks
 
 
 def _is_withdrawn(record: LoggedRecord) -> bool:

@@ -117,7 +117,8 @@ class Arena:
         """Let conversations go that nobody used for so long; the log has them."""
         before = time.monotonic() - seconds
         for number, conversation in list(self._open_now.items()):
-            if conversation.used <= before and not conversation.answering and not conversation.voting:
+            is_busy = conversation.answering or conversation.voting or conversation.check_count
+            if conversation.used <= before and not is_busy:
                 del self._open_now[number]
 
     def listed(self, owner: str, whole: bool = False) -> list[dict[str, Any]]:
@@ -174,7 +175,7 @@ class Arena:
             raise Refused("sides_no_vision")
         texts = [*spoken.texts(), *([text] if text else [])]
         personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
-        moderation = await asyncio.to_thread(self.admission.check_texts, texts, spoken.open)
+        moderation = await self._moderated(spoken, texts, spoken.open)
         try:
             for picture in images:
                 await self._written(partial(self.logs.keep_image, picture.name, picture.png))
@@ -191,6 +192,17 @@ class Arena:
         spoken.used = time.monotonic()
         self._open_now[spoken.id] = spoken
         return spoken
+
+    async def _moderated(
+        self, conversation: ArenaConversation, texts: Sequence[str], is_open: bool
+    ) -> list[str] | None:  # fmt: skip
+        """Categories of texts that pass; however long that takes, the conversation stays in memory. Raises Refused."""
+        conversation.check_count += 1
+        try:
+            return await asyncio.to_thread(self.admission.check_texts, texts, is_open)
+        finally:
+            conversation.check_count -= 1
+            conversation.used = time.monotonic()
 
     def images_most(self, mode: Mode | None = None) -> int:
         """Images that a message may have now, in a mode or in any; 0 while too few of the models read images."""
@@ -291,7 +303,7 @@ class Arena:
             self.logs.quarantine(known_image.name, known_image.content)
             for side in conversation.sides:
                 record = flagged_record(conversation, side, known_image.name, now, user)
-                self.logs.append(record, utc(now), flagged=True)
+                self._note(record, self.logs.append(record, utc(now), flagged=True))
 
         try:
             await self._written(write)
@@ -315,7 +327,7 @@ class Arena:
         self._take_models_of_now(conversation.sides)
         self._check_limits(visit)
         before, texts = conversation.state, conversation.texts(last_answers=False)
-        moderation = await asyncio.to_thread(self.admission.check_texts, texts, conversation.open)
+        moderation = await self._moderated(conversation, texts, conversation.open)
         self._check_still(conversation, before)
 
         async def replace_answers() -> None:
@@ -354,7 +366,7 @@ class Arena:
         models = [model, *(other.model for other in conversation.sides if other is not side)]
         texts = conversation.texts(last_answers=False)
         is_open = all(served.open for served in models)
-        moderation = await asyncio.to_thread(self.admission.check_texts, texts, is_open)
+        moderation = await self._moderated(conversation, texts, is_open)
         self._check_still(conversation, before)
         conversation.moderation, side.model, side.drawn = moderation, model, drawn
         answer = StreamedAnswer(regenerated=side.answers[-1].regenerated)

@@ -54,6 +54,31 @@ def test_uploads_are_limited_by_the_address_that_the_last_proxy_saw(build, admis
     asyncio.run(visits())
 
 
+@pytest.mark.parametrize(
+    ("proxies", "address", "headers", "marked"),
+    [
+        (0, "http://127.0.0.1", {}, False),
+        (0, "https://127.0.0.1", {}, True),
+        (1, "http://127.0.0.1", {"x-forwarded-proto": "https"}, True),
+        (1, "http://127.0.0.1", {"x-forwarded-proto": "http"}, False),
+        (1, "http://127.0.0.1", {}, False),
+        (0, "http://127.0.0.1", {"x-forwarded-proto": "https"}, False),
+    ],
+)
+def test_cookies_of_a_page_that_came_by_https_are_sent_by_https_alone(
+    build, admission, proxies, address, headers, marked
+):
+    app = make_app(build(proxies=proxies).arena, Uploads(admission), ArenaSettings(proxies=proxies), "127.0.0.1")
+
+    async def visits():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=address, headers=headers) as client:
+            responses = [await client.get("/"), await client.post("/terms")]
+            return [response.headers["set-cookie"].endswith("; Secure") for response in responses]
+
+    assert asyncio.run(visits()) == [marked] * 2
+
+
 def test_uploads_of_one_visitor_push_out_none_of_others(admission):
     uploads, picture = Uploads(admission), admission.picture(image_file())
     mine = uploads.take(image_file(), "me", "here")

@@ -2,14 +2,18 @@
 
 import asyncio
 import fcntl
+import os
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 
 from schemas.items.conversation import RecordType
 from tasks.arena.conversations import Mode
-from tasks.arena.entrance import Refused
+from tasks.arena.entrance import Admission, KnownImage, Refused
 from tasks.arena.opinions import AnswerReaction
+from tests.arena_pages import Page, application
 from tests.built_arena import VISIT, image_file
 
 LEFT, UP, DOWN = RecordType.LEFT_VOTE, RecordType.UPVOTE, RecordType.DOWNVOTE
@@ -162,3 +166,81 @@ def test_a_model_is_not_compared_with_itself(build):
     built = build()
     with pytest.raises(Refused, match="choose models"):
         asyncio.run(built.say(mode=Mode.SIDE_BY_SIDE, chosen=("good-model", "good-model")))
+
+
+def test_a_talk_that_a_known_image_ended_stays_ended_when_it_is_read_from_the_log(build):
+    built = build(vision=("good-model", "second-model"))
+
+    def known():
+        raise KnownImage("0" * 32, b"never decoded")
+
+    async def talk():
+        conversation = await begun(built)
+        with pytest.raises(Refused, match="has ended"):
+            await built.arena.say(conversation, Mode.BATTLE, (), "Look", known, VISIT)
+        built.arena.tidy(0.0)
+        return built.arena.find(conversation.id, VISIT.owner)
+
+    conversation = asyncio.run(talk())
+    assert conversation.closed
+    restarted = build(built.models).arena
+    restarted.read_logs()
+    assert restarted.find(conversation.id, VISIT.owner).closed
+    assert len(restarted.listed(VISIT.owner)) == 1
+
+
+def test_a_talk_whose_message_waits_for_the_moderation_is_there_once(build, admission):
+    checked, go = threading.Event(), threading.Event()
+
+    class Slow:
+        version = "1"
+
+        def moderate(self, texts):
+            if len(texts) > 1:
+                checked.set()
+                go.wait(20)
+            return admission.moderator.moderate(texts)
+
+    built = build(admission=Admission(admission.nsfw, 0.8, Slow()))
+
+    async def talk():
+        conversation = await begun(built)
+        asking = asyncio.create_task(built.say("And now?", conversation=conversation))
+        await asyncio.to_thread(checked.wait, 20)
+        built.arena.tidy(0.0)
+        other_tab = built.arena.find(conversation.id, VISIT.owner)
+        go.set()
+        spoken = await asking
+        await built.finished(spoken)
+        return other_tab, spoken
+
+    other_tab, spoken = asyncio.run(talk())
+    assert other_tab is spoken
+
+
+def test_other_visitors_are_answered_while_a_talk_is_read_from_a_slow_disk(build, admission):
+    built = build()
+    app = application(built, admission)
+
+    def end_slow_read(path):
+        time.sleep(1)
+        path.open("wb").close()
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("Which colour?", mode="direct", chosen=["good-model"])
+        built.arena.tidy(0.0)
+        (file,) = built.folder.glob("vision-tmp-*.json")
+        file.unlink()
+        os.mkfifo(file)  # opening it to read waits for a writer
+        slow = asyncio.create_task(asyncio.to_thread(end_slow_read, file))
+        clicking = asyncio.create_task(visitor.act("stop"))
+        ticks = 0
+        while not slow.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        assert (await clicking)["key"] == "no_conversation"
+        return ticks
+
+    assert asyncio.run(visits()) > 10

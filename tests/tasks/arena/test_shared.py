@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -330,3 +331,44 @@ def test_a_share_is_a_line_of_its_own_that_ingest_reads(build, admission, tmp_pa
     assert [share.get("withdrawn", False) for share in shares] == [False, True]
     assert all(share["terms"]["language"] == "en" for share in shares)
     assert ingested(built.folder, tmp_path / "store").read("conversations").height == 2
+
+
+def test_a_shared_picture_is_read_alone(build, admission):
+    built = build(vision=MODELS)
+    app = application(built, admission)
+    opened = []
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        for seed in range(2):
+            content = image_file(seed=seed)
+            name = (await visitor.client.post("/pictures", content=content)).json()["name"]
+            await visitor.say("What is this?", [name])
+        address = await visitor.share()
+        sys.addaudithook(lambda event, values: event == "open" and opened.append(str(values[0])))
+        return [(await stranger(app, f"/s/{address}/pictures/{place}")).content for place in (1, 0, 2)]
+
+    second, first, none = asyncio.run(visits())
+    assert first != second and first and second and not none
+    assert len([path for path in opened if "serve_images" in path]) == 2
+
+
+def test_a_reaction_that_does_not_say_on_which_answer_leaves_the_list_of_talks_as_it_is(build, admission):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        await visitor.say("Which colour?")
+        await visitor.act("react", kind="upvote", place=0)
+        (file,) = built.folder.glob("vision-tmp-*.json")
+        *lines, last = file.read_text().splitlines()
+        reaction = json.loads(last)
+        del reaction["arena"]["voted_on"]
+        file.write_text("".join(f"{line}\n" for line in [*lines, json.dumps(reaction)]))
+        return await visitor.client.get("/mine.json")
+
+    (talk,) = asyncio.run(visits()).json()
+    assert [said["kind"] for said in talk["votes"]] == ["upvote"]

@@ -12,7 +12,7 @@ from tasks.arena import words
 from tasks.arena.app import make_app
 from tasks.arena.settings import ArenaSettings
 from tasks.arena.starters import Starters, StartersFile, read_starters
-from tasks.arena.uploads import Examples, Uploads
+from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Examples, Uploads
 from tests.arena_pages import Page, stranger
 from tests.built_arena import image_file
 from tests.tasks.ingest.logs import ingested
@@ -119,6 +119,18 @@ def test_the_picture_of_a_starter_is_an_example_image_to_the_log_and_to_ingest(b
     (preset,) = store.read("presets").to_dicts()
     (image,) = store.read("conversations")["image_ids"].explode().unique().to_list()
     assert (preset["path"], preset["dataset"], preset["image_id"]) == ("starter-mine.png", "starters", image)
+
+
+def test_pictures_of_starters_have_the_limit_of_uploads(build, admission, tmp_path):
+    _, app = application(build, admission, tmp_path)
+
+    async def visits():
+        visitor = Page(app)
+        await visitor.begin()
+        drawn = [await visitor.client.post("/starters/mine.png") for _ in range(UPLOADS_A_MINUTE_MAX + 1)]
+        return [response.status_code for response in drawn]
+
+    assert asyncio.run(visits()) == [200] * UPLOADS_A_MINUTE_MAX + [429]
 
 
 def test_the_page_offers_starters_as_text(build, admission, tmp_path):
