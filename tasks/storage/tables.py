@@ -196,7 +196,7 @@ class Store:
         if isinstance(self.fs, LocalFileSystem):
             with self._half(relative, content) as half:
                 os.link(half, self.at(relative))
-                Path(half).unlink()
+                Path(half).unlink(missing_ok=True)
         else:
             self.fs.pipe_file(self.at(relative), content, mode="create")
 
