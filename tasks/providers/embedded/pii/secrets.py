@@ -280,8 +280,8 @@ _NOBODYS = (
     r"|account|login|admin|root|app|server|wifi|test|new|own|super|very|strong|secure|safe|long)){0,6}[_-]?"
     r"|your[a-z_-]*|x{3,}|none|null)\d{0,4}(?!\w))"
 )
-"""What is in place of a password: signs such as `****`, a variable, whose name has no two numbers in it and no sign, or
-few words about passwords and programs. `$Tr0ub4dor` and `MyDogRex7!` are somebody's."""
+"""Placeholders of a password: signs such as `****`, a variable, whose name has no two numbers in it and no sign, or few
+words about passwords and programs. `$Tr0ub4dor` and `MyDogRex7!` are somebody's."""
 _MIXED = r"(?=\S{0,63}[\d!@#$%^&*?])(?=\S{0,63}[^\W\d_])[^\s\"'`<>,;(){}\[\]]{6,64}(?![\w(\[])"
 """A word with a digit or sign and a letter, as a password is and a word of a sentence is not."""
 _WORD = r"(?:\d{1,2}[.)][^\S\n]?)?(?!(?:the|and|for|are|was|but|from)\b)[a-z]{3,8}"
