@@ -72,6 +72,8 @@ def diff(
     from tasks.storage.queries.explain import removal_reasons
 
     if table == "topics":
+        if store:
+            raise BadInput(f"--store {store!r} gives reasons of changes; leave it or --table topics out")
         _print_topics(old, new, out, as_json)
         return
     if out:

@@ -30,7 +30,7 @@ OF_ONE_RUN = ("config", "accept_drift", "accept_shrunk", "release", "since", "un
 _IN_PLACE_OF = {"logs": "source"}
 """Key that must be given -> key that may be given in its place."""
 _SECRET_NAME = re.compile(r"(?:^|_)(?:api_?)?(?:key|token|secret|password|passwd|credentials?)s?$", re.I)
-_SECRET_VALUE = re.compile(
+SECRET_VALUE = re.compile(
     r"(?:sk-|hf_|gh[pousr]_|xox[abprs]-)[\w-]{16,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|\w+://[^/\s:]*:[^/\s@]+@.*"
 )
 """Keys of vendors by their first letters, and addresses with a password."""
@@ -198,7 +198,7 @@ def _check_keys(where: str, values: Mapping[str, Any]) -> None:
         section, _, name = key.rpartition(".")
         by_name = section != "providers" and _SECRET_NAME.search(name)
         texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
-        if by_name or any(_SECRET_VALUE.fullmatch(text) for text in texts):
+        if by_name or any(SECRET_VALUE.fullmatch(text) for text in texts):
             variable = name.upper() if by_name else "it"
             raise BadInput(f"{where}: {key} holds a secret, and files are copied; take it out, and export {variable}")
         if key in OF_ONE_RUN:

@@ -79,6 +79,9 @@ def here(tmp_path) -> Path:
         ("rate a.csv --store s", ["give either a battle table or --store DIR"]),
         ("export sft {here} --out {here}/new --set models=0", ["--set models", "must be at least 1"]),
         ("init --config {here}/file/curate.yaml", ["/file': File exists; give another path, or fix this one"]),
+        ("bench check --bench-release {here}", ["--bench-release and --column are for a DATASET; name it"]),
+        ("bench check --store s --column text", ["--bench-release and --column are for a DATASET; name it"]),
+        ("diff a b --table topics --store s", ["--store 's' gives reasons of changes; leave it or --table topics out"]),
         ("inspect {here}", ["is a folder; name the files"]),
     ],
 )

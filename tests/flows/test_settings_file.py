@@ -57,6 +57,13 @@ def test_init_writes_every_setting_with_its_meaning_and_its_default(curate, here
     assert "is there already" in curate("init")[2]
 
 
+def test_init_leaves_an_address_with_a_password_in_the_environment(curate, here, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://someone:a-password@127.0.0.1:9/v1")
+    assert curate("init", "--models", "embedded")[0] == 0
+    assert "a-password" not in (here / "curate.yaml").read_text()
+    assert "environment" not in read(here / "curate.yaml")
+
+
 PLACES = {"option": "given/curate.yaml", "beside": "of/curate.yaml", "variable": "named/mine.yaml",
           "here": "curate.yaml", "beside variable": "shop/curate.yaml"}  # fmt: skip
 """Where a settings file lies, from that which wins over all others to the last."""

@@ -72,6 +72,8 @@ def check(
     from tasks.bench.contamination.check import Checker, questions_of_release, questions_of_store
 
     if dataset is None:
+        if release is not None or column is not None:
+            raise BadInput("--bench-release and --column are for a DATASET; name it, or leave them out")
         _check_chats(store, as_json)
         return
     if (store is None) == (release is None):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from flows.commands.options import option
-from flows.running.settings_file import NAME, OF_ONE_RUN, VERSION, description_of, section_of
+from flows.running.settings_file import NAME, OF_ONE_RUN, SECRET_VALUE, VERSION, description_of, section_of
 from schemas.errors import BadInput, CurateError
 from schemas.row import Row
 from schemas.settings import Settings, Variable
@@ -53,7 +53,9 @@ def init(
     places = {"logs": _from(folder, logs), "store": _from(folder, store)}
     chosen = models or _found()
     instead = {} if chosen == "embedded" else _not_here(chosen, whole=models is None)
-    environment = {name: value for name in get_args(Variable) if (value := os.environ.get(name))}
+    set_variables = {name: value for name in get_args(Variable) if (value := os.environ.get(name))}
+    # an address with a password stays in the environment alone: no command would read a file with it
+    environment = {name: value for name, value in set_variables.items() if not SECRET_VALUE.fullmatch(value)}
     values = places | {"models": chosen, "providers": dict(instead), "environment": environment}
     values["retention"] = {"thin_releases": True}
     folder.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ def test_figures_are_those_of_the_store_and_its_last_runs(store, curate):
     now = datetime.now(UTC)
     use = {"openai-mini": Use(calls=40, usd=1.25, usd_unconfirmed=0.5)}
     night = _run(
-        store, "nightly", now - timedelta(hours=3), "completed",
+        store, "nightly", now, "completed",
         StageReport(stage="read_logs", seconds=2.0, counts={"lines": 12}),
         StageReport(stage="screen", seconds=4.0, model_calls={"text_pii": 8}, use=use),
     )  # fmt: skip
