@@ -20,6 +20,7 @@ from tasks.bench.contamination.alike import documents_of
 from tasks.bench.contamination.guard import public_prompts
 from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words_of_each
 from tasks.runtime.json_rows import BYTE_ORDER_MARK, is_one_document, loads, raw_rows
+from tasks.runtime.untrusted import csv_delimiter
 from tasks.storage.parquet import read_parquet_batches, read_parquet_groups, read_parquet_schema
 from tasks.storage.tables import Store
 
@@ -188,7 +189,7 @@ def _delimited(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
 
 
 def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
-    return _delimited(path, ",")
+    return _delimited(path, csv_delimiter(path))
 
 
 def _tsv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:

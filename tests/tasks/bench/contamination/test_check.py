@@ -60,6 +60,14 @@ SHAPES = {
 }
 
 
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_cells_of_a_csv_file_are_separated_as_spreadsheets_do(bench, tmp_path, sign):
+    path = tmp_path / "data.csv"
+    pl.DataFrame({"id": ["1"], "prompt": [LONG]}).write_csv(path, separator=sign)
+    overlaps, _ = _check(bench, path)
+    assert [overlap.question_id for overlap in overlaps] == ["q1"]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
 def test_a_question_is_found_in_every_published_shape(bench, tmp_path, shape, kind):
