@@ -449,7 +449,8 @@ class PageGuard:
 
 def _forwarded_scheme(scope: AsgiMessage) -> str:
     """The scheme that a browser came with, as the proxy in front says it; empty where it says none."""
-    return dict(scope["headers"]).get(b"x-forwarded-proto", b"").decode("latin-1").partition(",")[0].strip()
+    schemes: bytes = dict(scope["headers"]).get(b"x-forwarded-proto", b"")
+    return schemes.decode("latin-1").partition(",")[0].strip()
 
 
 def _for_https(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
