@@ -102,19 +102,23 @@ def records(draw):
 
 
 def plainly(files) -> tuple[Counter, Counter]:
-    """(conversations, battles) of a log: the last that is said of each opening of each conv_id, and of each pair."""
+    """(conversations, battles) of a log: the last that is said of each opening of each conv_id.
+
+    A battle is the last vote of both its conversations.
+    """
     lines = [
         (record["tstamp"], file.removesuffix(".zst"), line, record["type"], sides, shown)
         for file, found in files.items()
         for line, (record, sides, shown) in enumerate(found, 1)
     ]
-    of_key, battles = defaultdict(list), {}
+    of_key, votes, last_vote_of = defaultdict(list), [], {}
     for *_, kind, sides, shown in sorted(lines, key=lambda line: line[:3]):
         keys = [(conv_id(name), texts[0] or "") for name, texts, _ in sides]
         for key, (_, texts, model) in zip(keys, sides, strict=True):
             of_key[key].append((texts, model, kind))
         if kind in WINNERS:
-            battles[tuple(keys)] = (WINNERS[kind], *(model for *_, model in sides), shown != "named")
+            last_vote_of |= dict.fromkeys(keys, len(votes))
+            votes.append((tuple(keys), (WINNERS[kind], *(model for *_, model in sides), shown != "named")))
     conversations = Counter(
         (
             key,
@@ -126,7 +130,8 @@ def plainly(files) -> tuple[Counter, Counter]:
         )
         for key, seen in of_key.items()
     )
-    return conversations, Counter(battles.items())
+    battles = (vote for number, vote in enumerate(votes) if all(last_vote_of[key] == number for key in vote[0]))
+    return conversations, Counter(battles)
 
 
 def told(store) -> tuple[Counter, Counter]:
