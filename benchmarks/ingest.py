@@ -155,7 +155,7 @@ def _wildchat_row(state: dict[str, Any], now: float, ip: str, number: int) -> di
 
 
 LINES, LINES_A_DAY = 100_000, 10_000
-CHATS = 200_000
+CHATS = 1_000_000
 _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")
 
 
