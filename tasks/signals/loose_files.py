@@ -24,6 +24,8 @@ from tasks.storage.queries.conversation_features import ALL_TAGS
 Inspected = dict[str, Any]
 _ID, _NESTED = "id", "labels"
 _LINES = (".jsonl", ".ndjson")
+_CELL_MAX = 16 * 1024 * 1024
+"""Characters of a cell of a CSV file."""
 MADE_WITH = "made_with"
 """Column of a label file: whether the embedded rules were made with the line."""
 _WORDS: dict[str, TagValue] = {
@@ -242,6 +244,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _csv(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    csv.field_size_limit(_CELL_MAX)  # it holds for the whole process, so each reader of CSV sets its own
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, delimiter=csv_delimiter(file))
         for row in reader:

@@ -35,8 +35,15 @@ def test_blank_cells_beyond_the_header_of_a_csv_file_are_none(tmp_path):
     assert read_tag_labels(file, ["ocr"], texts=False) == {"1": {"ocr": True}}
 
 
+def test_a_long_prompt_in_a_csv_file_is_read(tmp_path, providers):
+    prompt = "long " * 40_000 + "end"
+    file = file_of(tmp_path, "prompts.csv", f"id,prompt\n1,{prompt}\n")
+    (document,) = read_documents(file, providers, with_images=False, measured=False)
+    assert document.prompt == prompt
+
+
 def test_a_csv_file_that_cannot_be_read_is_named(tmp_path, providers):
-    file = file_of(tmp_path, "prompts.csv", f"id,prompt\n1,{'long ' * 40_000}\n")
+    file = file_of(tmp_path, "prompts.csv", f"id,prompt\n1,{'long ' * 4_000_000}\n")
     with pytest.raises(BadInput, match="cannot be read as CSV"):
         read_documents(file, providers, with_images=False, measured=False)
 
