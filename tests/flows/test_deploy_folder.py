@@ -15,6 +15,7 @@ import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -322,22 +323,23 @@ def test_a_run_keeps_its_lease_when_the_server_is_killed(tmp_path):
     variables = {"PREFECT_HOME": str(tmp_path), LEASES: storage, "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"} | variables
     command = [BIN / "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
-    limits = f"http://127.0.0.1:{port}/api/v2/concurrency_limits"
+    url = f"http://127.0.0.1:{port}/api"
+    limits, post = f"{url}/v2/concurrency_limits", partial(httpx.post, timeout=60)  # a machine under load answers late
 
     @contextmanager
     def server() -> Iterator[None]:
         started = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/api/health").is_success, started)
+            wait_until(lambda: httpx.get(f"{url}/health").is_success, started)
             yield
         finally:
             started.kill()
             started.wait()
 
     with server():
-        assert httpx.post(f"{limits}/", json={"name": "of a deployment", "limit": 1}).is_success
+        assert post(f"{limits}/", json={"name": "of a deployment", "limit": 1}).is_success
         slot = {"names": ["of a deployment"], "slots": 1, "mode": "concurrency", "lease_duration": 300}
-        lease = httpx.post(f"{limits}/increment-with-lease", json=slot).json()["lease_id"]
+        lease = post(f"{limits}/increment-with-lease", json=slot).json()["lease_id"]
     with server():
-        renewed = httpx.post(f"{limits}/leases/{lease}/renew", json={"lease_duration": 300})
+        renewed = post(f"{limits}/leases/{lease}/renew", json={"lease_duration": 300})
     assert renewed.is_success, renewed.text
