@@ -339,7 +339,8 @@ def test_a_run_keeps_its_lease_when_the_server_is_killed(tmp_path):
     with server():
         assert post(f"{limits}/", json={"name": "of a deployment", "limit": 1}).is_success
         slot = {"names": ["of a deployment"], "slots": 1, "mode": "concurrency", "lease_duration": 300}
-        lease = post(f"{limits}/increment-with-lease", json=slot).json()["lease_id"]
+        # a server under load, whose database is locked, refuses the first
+        lease = wait_until(lambda: post(f"{limits}/increment-with-lease", json=slot).json().get("lease_id"))
     with server():
         renewed = post(f"{limits}/leases/{lease}/renew", json={"lease_duration": 300})
     assert renewed.is_success, renewed.text
