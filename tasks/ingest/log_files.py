@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import orjson
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
@@ -669,12 +670,37 @@ def table_rows(
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of a batch, maps as objects; null in place of a time that Python does not have."""
+    batch.validate(full=True)  # polars panics at a text that is no UTF-8
+    columns = [_cells(column) for column in batch.columns]
+    return [dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    if _is_of_texts_and_numbers(column.type):
+        return pl.Series(column).to_list()  # of lists of objects, in a third of Arrow's time
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
-        return rows
+        cells: list[Any] = column.to_pylist(maps_as_pydicts="strict")
     except (OverflowError, ValueError):
-        columns = [[_value(cell) for cell in column] for column in batch.columns]
-        return [dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        cells = [_value(cell) for cell in column]
+    return cells
+
+
+_TEXT_AND_NUMBER_TYPES = (
+    pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_float32, pa.types.is_float64,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+)  # fmt: skip
+
+
+def _is_of_texts_and_numbers(arrow_type: pa.DataType) -> bool:
+    """Whether a type is of texts and numbers, or of lists and objects of them: Arrow and polars read these alike.
+
+    They read maps and times differently.
+    """
+    if pa.types.is_struct(arrow_type):
+        return all(_is_of_texts_and_numbers(field.type) for field in arrow_type)
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return _is_of_texts_and_numbers(arrow_type.value_type)
+    return any(is_type(arrow_type) for is_type in _TEXT_AND_NUMBER_TYPES)
 
 
 def _value(cell: pa.Scalar) -> Any:
