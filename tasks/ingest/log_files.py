@@ -408,22 +408,34 @@ def files_in_words(files: Sequence[tuple[RecordSource, str]], format_name: str |
 
 
 def files_left_out(place: Path, files: Sequence[tuple[LogFile, str]]) -> str | None:
-    """A message about files of a folder of datasets whose names say that they hold rows, and that are not read.
+    """A message about files of a folder whose names say that they hold rows, and that are not read.
 
-    None where there is none, for a single file, and for arena logs, beside which other files lie.
+    None where there is none, for a single file, and for logs of other days and their packed copies.
     """
-    if place.is_file() or any(format_name == ARENA_LOGS for _, format_name in files):
+    if place.is_file():
         return None
+    are_logs = any(format_name == ARENA_LOGS for _, format_name in files)
     paths_read = {file.path for file, _ in files}
-    named_as_rows = (path for path in _files_below(place) if _HOLDS_ROWS.search(path.name))
+    named_as_rows = [path for path in _files_beside(place, are_logs) if _HOLDS_ROWS.search(path.name)]
     left_out = [path for path in named_as_rows if path not in paths_read and path.is_file()]
     if not left_out:
         return None
     names = ", ".join(repr(path.relative_to(place).as_posix()) for path in left_out[:_FILES_SHOWN])
-    return (
-        f"{len(left_out):,} {'file' if len(left_out) == 1 else 'files'} not read: {names}; either an unpacked copy is "
-        f"read, or the name does not end as those that are: {', '.join((*_TABLES, *_LINES))}, also .gz or .zst"
+    why = (
+        "the folder holds arena logs; read a data set in a run of its own"
+        if are_logs
+        else "either an unpacked copy is read, or the name does not end as those that are: "
+        f"{', '.join((*_TABLES, *_LINES))}, also .gz or .zst"
     )
+    return f"{len(left_out):,} {'file' if len(left_out) == 1 else 'files'} not read: {names}; {why}"
+
+
+def _files_beside(place: Path, are_logs: bool) -> Iterable[Path]:
+    """Paths of a folder that may be files of rows; of arena logs without these and without their folders of images."""
+    if not are_logs:
+        return _files_below(place)
+    beside_logs = (path for server in server_folders(place) for path in sorted(server.iterdir()))
+    return (path for path in beside_logs if path.name not in _INFO and not _NAME.fullmatch(path.name))
 
 
 def _data_files(folder: Path) -> list[Path]:

@@ -81,6 +81,19 @@ def test_files_of_rows_that_are_not_read_are_told(tmp_path, capsys):
     assert [line.partition(";")[0] for line in told[1:]] == ["5 files not read: 'B.JSONL', 'c.jsonl.bz2', 'd.jsonl.1'"]
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "votes.jsonl", "deeper/chats.csv", "rows.arrow.zst"])
+def test_a_data_set_beside_arena_logs_is_told(tmp_path, capsys, name):
+    logs = tmp_path / "logs"
+    (logs / "serve_images").mkdir(parents=True)
+    (logs / name).parent.mkdir(exist_ok=True)
+    beside = ("2024-06-20-conv.json", "2024-06-19-conv.json.1", "gradio_web_server.log", "serve_images/a.json", name)
+    for path in beside:
+        (logs / path).write_bytes(b"{}\n")
+    ingested(logs, tmp_path / "store")
+    told = [line for line in capsys.readouterr().err.splitlines() if "not read" in line]
+    assert told == [f"1 file not read: {name!r}; the folder holds arena logs; read a data set in a run of its own"]
+
+
 def test_a_file_with_a_byte_order_mark_is_known_and_keeps_its_first_row(tmp_path):
     data = put(tmp_path, b"\xef\xbb\xbf" + CHAT.encode() + b"\n")
     store = ingested(data, tmp_path / "store")
