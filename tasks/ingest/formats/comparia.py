@@ -131,10 +131,7 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
     liked, disliked = _is_true(row["liked"]), _is_true(row["disliked"])
     if liked and disliked:
         raise LineRejected(RejectReason.BAD_REACTION, "both liked and disliked")
-    matching_sides = [side for side in "ab" if row["refers_to_conv_id"] == row[f"conv_{side}_id"]]
-    if len(matching_sides) != 1 or row.get("model_pos") not in (None, matching_sides[0]):
-        raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
-    side = matching_sides[0]
+    side = _reacted_side(row)
     talk = list(messages_of(_talk(row[f"conversation_{side}"])))
     index = whole_number(row["msg_index"])
     if index is None or not 0 <= index < len(talk):
@@ -157,6 +154,19 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
         "ip": _person(row),
         "opinions": [opinion],
     }
+
+
+def _reacted_side(row: SourceRow) -> str:
+    """The side whose answer a reaction is to. Raises LineRejected where the row names neither."""
+    matching_sides = [side for side in "ab" if row["refers_to_conv_id"] == row[f"conv_{side}_id"]]
+    if len(matching_sides) != 1 or row.get("model_pos") not in (None, matching_sides[0]):
+        raise LineRejected(RejectReason.BAD_REACTION, "it refers to neither talk, or to another one than model_pos")
+    return matching_sides[0]
+
+
+def _with_reacted_talk(row: SourceRow, place: Place) -> list[SourceRow]:
+    """The row with the messages that its reaction is about in a column of their own, where their parts are counted."""
+    return [{**row, "reacted_talk": _talk(row[f"conversation_{_reacted_side(row)}"])}]
 
 
 def _as_pair(row: SourceRow) -> SourceRow:
@@ -226,7 +236,8 @@ COMPARIA_SETS = (
         "comparia-reactions",
         _PAIR_COLUMNS | {"refers_to_conv_id", "conv_a_id", "conv_b_id", "msg_index", "liked", "disliked"},
         _reaction_row,
-        # Both talks so far stand in the row, and their parts are counted in the other sets.
+        unpacked=_with_reacted_talk,
+        # Both talks so far stand in the row; the parts of the one that the reaction is about are counted.
         other_columns=frozenset({"conversation_a", "conversation_b"}),
         kinds={**_PAIR_KINDS, **dict.fromkeys(("msg_index", "liked", "disliked"), _FACT)},
         about="compar:IA's older set of reactions to single answers",

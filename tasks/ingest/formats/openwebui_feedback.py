@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
 from tasks.ingest.formats.openwebui_blocks import answer_content, answering_model
-from tasks.ingest.formats.parts import ASSISTANT, USER
+from tasks.ingest.formats.parts import ASSISTANT, PICTURE, TEXT, THINKING_PART, USER, parts_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.formats.trees import present_nodes
 from tasks.ingest.log_line import Place, Record
@@ -24,6 +24,7 @@ from tasks.storage.content_id import text_id
 
 _RATINGS = {1: True, -1: False}
 """Value of a rating, also as 1.0 in a table with nulls -> whether the answer is liked."""
+_KINDS_READ = (TEXT, THINKING_PART, PICTURE)
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _REASON_CHARACTERS_MAX = 40
 
@@ -109,7 +110,10 @@ def _message(message: SourceRow) -> SourceRow:
         if file.get("type") != "image":
             raise LineRejected(RejectReason.PART_NOT_READ, "a file of a message that is no image")
         images.append({"type": "image_url", "image_url": {"url": file["url"]}})
-    return {"role": message["role"], "content": [*images, *parts] if images else content}
+    read_message = {"role": message["role"], "content": [*images, *parts] if images else content}
+    if any(part.kind not in _KINDS_READ for part in parts_of(read_message)):
+        raise LineRejected(RejectReason.PART_NOT_READ, "a part of a message that is neither text nor image")
+    return read_message
 
 
 class _Rated(NamedTuple):

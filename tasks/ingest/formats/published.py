@@ -20,7 +20,7 @@ from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, pictures
 from tasks.ingest.formats.beside_votes import with_facts_of_vote
-from tasks.ingest.formats.parts import ASSISTANT, TEXT, messages_of, parts_of, role_of
+from tasks.ingest.formats.parts import ASSISTANT, TEXT, content_in, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
 from tasks.runtime.json_rows import loads
@@ -143,11 +143,20 @@ def _of_each_choice(row: SourceRow) -> list[SourceRow]:
 
 
 def _parsed_response(response: Any) -> Any:
-    """The response of a row; what a server gave as choices may be JSON in a text, as tables of proxies have it."""
+    """The response of a row as a text, as an object with choices, or as a message.
+
+    What a server gave as choices may be JSON in a text, as tables of proxies have it. A list of parts, and an object
+    that has a content and no role, are a message without its role.
+    """
     if isinstance(response, str) and response.lstrip().startswith("{"):
         with suppress(orjson.JSONDecodeError):
             parsed = loads(response)
             return parsed if isinstance(parsed, Mapping) and parsed.get("choices") else response
+    if isinstance(response, list) and response:
+        return {"role": ASSISTANT, "content": response}
+    is_message = isinstance(response, Mapping) and not response.get("choices") and response.get("role") is None
+    if is_message and content_in(response) is not None:
+        return {**response, "role": ASSISTANT, "content": content_in(response)}
     return response
 
 
@@ -231,8 +240,11 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
     if isinstance(choices, list) and choices:
         answer = choices[0].get("message")
         # Completions of texts have the words in place of a message.
-        if answer is None and isinstance(choices[0].get("text"), str):
-            answer = {"role": ASSISTANT, "content": choices[0]["text"]}
+        words = choices[0].get("text")
+        if answer is None and words is not None:
+            if not isinstance(words, str):
+                raise LineRejected(RejectReason.BAD_MESSAGES, "the text of a completion is none")
+            answer = {"role": ASSISTANT, "content": words}
     is_text = answer is None and isinstance(row.get("response"), str)
     if answer is None and response.get("role") is not None and column == "messages":
         answer = {name: response[name] for name in ("role", "content") if name in response}
