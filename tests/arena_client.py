@@ -21,7 +21,8 @@ class Visitor:
 
     def say(self, text: str, **more) -> list[dict]:
         """Everything that the page is told until the answers have ended, or the refusal."""
-        told = self.client.post("/say", json={"mode": "battle", "text": text, "number": self.number} | more).json()
+        said = {"mode": "battle", "text": text, "number": self.number, "answers": self.answers} | more
+        told = self.client.post("/say", json=said).json()
         if "refused" in told:
             return [told]
         self.number, self.answers = told["number"], told["answers"]

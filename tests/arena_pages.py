@@ -24,7 +24,8 @@ class Page:
         await self.client.post("/terms")
 
     async def say(self, text: str, pictures=(), **options) -> dict:
-        said = {"mode": "battle", "text": text, "number": self.number, "pictures": list(pictures), **options}
+        said = {"mode": "battle", "text": text, "number": self.number, "answers": self.answers}
+        said |= {"pictures": list(pictures), **options}
         told = (await self.client.post("/say", json=said)).json()
         self.number, self.answers = told["number"], told["answers"]
         await self.client.get(f"/c/{self.number}/events")

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from schemas.items.conversation import RecordType
 from tasks.arena.board import Board, board_routes
-from tasks.arena.conversations import ArenaConversation, Mode
+from tasks.arena.conversations import ArenaConversation, Mode, StreamedAnswer
 from tasks.arena.entrance import UPLOAD_BYTES_MAX, ConversationEnded, Refused, Visit
 from tasks.arena.guards.appeals import refusal_routes
 from tasks.arena.guards.captcha import CAPTCHA_COOKIE, CAPTCHA_PAGE, Captcha, captcha_routes
@@ -62,6 +62,8 @@ class Said(BaseModel):
     mode: Mode
     chosen: list[str] = Field(default=[], max_length=2)
     text: str
+    answers: tuple[int, int] = (0, 0)
+    """The last answers that the page shows, as `ArenaConversation.state` has them; none in a new conversation."""
     pictures: list[str] = Field(default=[], max_length=40)
     sampling: dict[str, float] = Field(default={}, max_length=3)
     sure: bool = False
@@ -149,6 +151,8 @@ class ServedArena:
         """Take a message."""
         visit = self.visit(request)
         spoken = await self.found(said.number, visit) if said.number else None
+        if spoken:
+            _require_shown(spoken, said.answers)
         pictures = partial(self.uploads.collect, said.pictures, visit.owner)
         try:
             opened = await self.arena.say(
@@ -181,7 +185,8 @@ class ServedArena:
         if what not in done:
             raise Refused("not_understood")
         if what in _ON_ANSWERS:
-            _require_shown(conversation, what, act)
+            turn, place = act.answers[0], act.place
+            _require_shown(conversation, act.answers, conversation.answer_to(turn, place) if what == "react" else None)
         await done[what]()
         explained = what == "reason" or (what == "react" and (reaction.reasons or reaction.comment))
         thanks = {"notice": page_words()["reason_saved"]} if explained else {}
@@ -382,11 +387,15 @@ def _image_routes(app: FastAPI, served: ServedArena) -> None:
         return Response(status_code=204)
 
 
-def _require_shown(conversation: ArenaConversation, what: str, act: Act) -> None:
-    """Raises Refused for a click on answers that another tab has followed or made anew since its page showed them."""
-    turn, _ = act.answers
-    answer = conversation.answer_to(turn, act.place) if what == "react" else None
-    if act.answers != ((turn, answer.regenerated) if answer else conversation.state):
+def _require_shown(
+    conversation: ArenaConversation, shown: tuple[int, int], answer: StreamedAnswer | None = None
+) -> None:  # fmt: skip
+    """Raises Refused for what is on answers that another tab has followed or made anew since a page showed them.
+
+    `answer`: the one that it is on; by default it is on the last ones.
+    """
+    turn, _ = shown
+    if shown != ((turn, answer.regenerated) if answer else conversation.state):
         raise Refused("answers_changed")
 
 

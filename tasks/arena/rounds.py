@@ -156,6 +156,7 @@ class Arena:
         """
         text = SURROGATES.sub("\ufffd", text).strip()
         self._check_visit(conversation, text, visit)
+        before = conversation.state if conversation else (0, 0)
         if not self.logs.writable:
             await self._written(self.logs.check)
         try:
@@ -170,9 +171,7 @@ class Arena:
         if not text and not images:
             raise Refused("write_something")
         spoken = conversation or self._open(mode, chosen, bool(images), visit, sampling)
-        before = spoken.state
-        if images and not all(side.model.vision for side in spoken.sides):
-            raise Refused("sides_no_vision")
+        _require_readers(spoken.sides, bool(images))
         texts = [*spoken.texts(), *([text] if text else [])]
         personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
         moderation = await self._moderated(spoken, texts, spoken.open)
@@ -224,18 +223,22 @@ class Arena:
             self._check_still(conversation, conversation.state)
             if any(side.answers[-1].failed for side in conversation.sides if side.answers):
                 raise Refused("did_not_answer")
-            self._take_models_of_now(conversation.sides)
+            self._take_models_of_now(conversation, conversation.sides)
         if len(text) > self.characters_max:
             raise Refused("too_long", characters=len(text), most=self.characters_max)
         self._check_limits(visit)
 
-    def _take_models_of_now(self, sides: Sequence[Side]) -> None:
-        """Ask models as they are served now, with the sampling of their talk. Raises Refused where one is no more."""
+    def _take_models_of_now(self, conversation: ArenaConversation, sides: Sequence[Side]) -> None:
+        """Ask models as they are served now, with the sampling of their talk.
+
+        Raises Refused where one is no more, or reads the images of the talk no more.
+        """
         served = {model.name: model for model in self.pool.models}
         if any(side.model.name not in served for side in sides):
             raise Refused("ended")
         for side in sides:
             side.model = with_sampling_of(side.model, served[side.model.name])
+        _require_readers(sides, any(prompt.pictures for prompt in conversation.prompts))
 
     def _check_limits(self, visit: Visit) -> None:
         budget = self.pool.steered().usd_a_day_max
@@ -324,7 +327,7 @@ class Arena:
         self._check_still(conversation, conversation.state)
         if conversation.mode is Mode.BATTLE and conversation.state in conversation.votes:
             raise Refused("nothing_to_regenerate")  # the vote is on these answers
-        self._take_models_of_now(conversation.sides)
+        self._take_models_of_now(conversation, conversation.sides)
         self._check_limits(visit)
         before, texts = conversation.state, conversation.texts(last_answers=False)
         moderation = await self._moderated(conversation, texts, conversation.open)
@@ -361,7 +364,7 @@ class Arena:
             anew = self._draw_beside(conversation, side)
             model, drawn = anew.model, anew.told
         else:
-            self._take_models_of_now([side])
+            self._take_models_of_now(conversation, [side])
             model = side.model
         models = [model, *(other.model for other in conversation.sides if other is not side)]
         texts = conversation.texts(last_answers=False)
@@ -645,6 +648,12 @@ class Arena:
             "answers_coming": self._answers.coming(),
             **vars(self.counts),
         }
+
+
+def _require_readers(sides: Sequence[Side], with_image: bool) -> None:
+    """Raises Refused where an image would be sent to a model that reads none; which one it is, nobody is told."""
+    if with_image and not all(side.model.vision for side in sides):
+        raise Refused("sides_no_vision")
 
 
 def _clean(reason: str) -> str:

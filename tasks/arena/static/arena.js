@@ -215,7 +215,7 @@ function wanted() {
   const sampling = {};
   for (const field of document.querySelectorAll(".sampling input")) if (field.value) sampling[field.name] = Number(field.value);
   const chosen = [...document.querySelectorAll("select[name=model]")].map((each) => each.value);
-  return {number: data.number, mode: data.mode, chosen, text: text.value, pictures: pictures.map((each) => each.name), sampling};
+  return {number: data.number, answers: shownAnswers(body), mode: data.mode, chosen, text: text.value, pictures: pictures.map((each) => each.name), sampling};
 }
 
 async function send() {

@@ -112,6 +112,49 @@ def test_images_are_refused_in_a_sentence_when_the_last_models_that_read_them_go
     assert (upload, text) == (200 if change == "weigh" else 409, 200), "chats still take one of weight 0"
 
 
+@pytest.mark.parametrize("blind", [0, 1])
+def test_an_image_in_a_later_turn_is_refused_alike_whichever_of_the_two_models_reads_none(build, admission, blind):
+    names = ["reads", "eye"] if blind == 0 else ["eye", "reads"]
+    built = build({"reads": Scripted(), "eye": Scripted(), "lens": Scripted()}, vision=("eye", "lens"))
+
+    async def told():
+        talk = await built.say()
+        while [side.model.name for side in talk.sides] != names:
+            await built.finished(talk)
+            talk = await built.say()
+        await built.finished(talk)
+        with pytest.raises(Refused) as refused:
+            await built.say("Look", [admission.picture(image_file())], talk)
+        return str(refused.value)
+
+    assert asyncio.run(told()) == (
+        "Not every model of this conversation reads images. Start a new round with the image in its first message."
+    )
+
+
+@pytest.mark.parametrize("then", ["say", "regenerate", "ask_again"])
+def test_an_image_of_an_earlier_turn_goes_to_no_model_that_reads_images_no_more(build, admission, then):
+    built = build(vision=TEXT_MODELS)
+
+    async def asked():
+        talk = await built.say("Look", [admission.picture(image_file())])
+        await built.finished(talk)
+        model = built.models[talk.sides[1].model.name]
+        if then == "ask_again":
+            model.words = (None,)
+            await built.say("And then?", conversation=talk)
+            await built.finished(talk)
+        before = len(model.asked)
+        built.arena.steering.serve(talk.sides[1].model.model_copy(update={"vision": False}))
+        with pytest.raises(Refused, match="Not every model"):
+            await (
+                built.say("And now?", conversation=talk) if then == "say" else getattr(built.arena, then)(talk, VISIT)
+            )
+        return len(model.asked) - before
+
+    assert asyncio.run(asked()) == 0
+
+
 def test_a_talk_with_a_model_that_was_removed_ends_in_a_sentence(live):
     live.arena.steering.serve(reader("eye"))
 

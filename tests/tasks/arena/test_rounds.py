@@ -213,7 +213,7 @@ def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, 
             conversation = await built.say("Look", shown)
             assert {side.model.name for side in conversation.sides} == drawn
             await built.finished(conversation)
-        with pytest.raises(Refused, match="read no images"):
+        with pytest.raises(Refused, match="Not every model"):
             await built.say("Look", pictures[:1], conversation)
         assert len(conversation.prompts) == 1
 

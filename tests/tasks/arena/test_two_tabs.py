@@ -6,6 +6,7 @@ import pytest
 
 from tests.arena_pages import Page, application
 from tests.built_arena import Scripted
+from tests.served_arena import logged
 
 CLICKS = [
     ("vote", {"kind": "leftvote"}),
@@ -44,6 +45,20 @@ def test_a_click_does_not_count_on_a_turn_that_another_tab_began(build, admissio
     told, line_count = asyncio.run(visits())
     assert told.get("key") == "answers_changed"
     assert len(built.seen()) == line_count
+
+
+def test_a_message_is_not_taken_after_a_turn_that_another_tab_began(build, admission):
+    built = build()
+    app = application(built, admission)
+
+    async def visits():
+        stale, other = await two_tabs(app)
+        await other.say("And its opposite?")
+        said = {"mode": "battle", "number": stale.number, "answers": stale.answers, "text": "And a third one?"}
+        return (await stale.client.post("/say", json=said)).json()
+
+    assert asyncio.run(visits()).get("key") == "answers_changed"
+    assert b"third one" not in logged(built.folder)
 
 
 def test_a_vote_does_not_count_on_answers_that_another_tab_made_anew(build, admission):
