@@ -43,7 +43,7 @@ _SHOWN = frame_schema(IdentifiedTurn)["images"]
 _BY_CONV_ID = """
     -- a row is one sighting without its texts, with the number of its part and of its row in it; all of one conv_id
     -- follow each other, the last state last
-    SELECT * FROM numbered_sightings ORDER BY conv_id, tstamp, source, line, side
+    SELECT * FROM numbered_sightings ORDER BY conv_id, tstamp, source, line, side, num_messages
 """
 _BY_TIME = """
     -- a row is one conversation without its texts

@@ -261,6 +261,33 @@ def _without_thinking(texts: list[str | None], places: Sequence[tuple[int, int]]
     return thinking if len(texts) % 2 == 0 else None
 
 
+def earlier_thoughts(state: Record) -> list[tuple[int, str]]:
+    """(number of messages up to the answer, thinking) of each answer of a state except the one that ends it."""
+    messages = state["messages"]
+    found: list[tuple[int, str]] = []
+    for place in range(1, len(messages) - 1, 2):
+        text = messages[place][1]
+        thinking = split_thinking(text)[0] if type(text) is str else None
+        if thinking:
+            found.append((place + 1, thinking))
+    return found
+
+
+def up_to_answer(seen: Seen, num_messages: int, thinking: str) -> Seen:
+    """The sighting as the log of a server has it at an earlier answer: a chat up to there, with what was thought."""
+    return seen._replace(
+        record_type=RecordType.CHAT.value,
+        texts=seen.texts[:num_messages],
+        image_places=[place for place in seen.image_places if place["message"] < num_messages],
+        anonymous=None,
+        winner=None,
+        vote_reason=None,
+        served={**dict.fromkeys(_SERVING), "thinking": thinking},
+        unread_parts=[],
+        opinion=None,
+    )
+
+
 def _with_thinking(served: dict[str, Any] | None, thinking: str | None) -> dict[str, Any] | None:
     """How an answer came, with what was thought in its text after what the line tells apart."""
     serving = served or dict.fromkeys(_SERVING)

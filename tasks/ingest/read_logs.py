@@ -34,7 +34,16 @@ from tasks.ingest.log_files import (
     raw_lines,
     without_mark,
 )
-from tasks.ingest.log_line import Place, Record, Seen, parse_json, sightings, states_of
+from tasks.ingest.log_line import (
+    Place,
+    Record,
+    Seen,
+    earlier_thoughts,
+    parse_json,
+    sightings,
+    states_of,
+    up_to_answer,
+)
 from tasks.ingest.quarantine import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.unread_parts import with_unread
 from tasks.storage.keyed_ids import Pseudonyms
@@ -179,14 +188,21 @@ def _records(row: SourceRow, place: Place, adapter: FormatAdapter) -> list[_Reco
 
 
 def _sightings_of_row(row: SourceRow, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> list[Seen]:
-    """All sightings of a row, or LineRejected for the row as a whole: no row is both read and rejected."""
+    """All sightings of a row, or LineRejected for the row as a whole: no row is both read and rejected.
+
+    What was thought before an earlier answer is in a sighting of its own, up to this answer: a log has a line for each.
+    """
     all_seen: list[Seen] = []
+    first_side = 0
     for part, part_place, record in _records(row, place, adapter):
         states = states_of(record)
         seen = with_unread(part, states, sightings(record, states, part_place, people), adapter.other_columns)
         # Sides are numbered over the whole line.
-        first_side = len(all_seen)
-        all_seen += [sighting._replace(side=first_side + sighting.side) for sighting in seen] if first_side else seen
+        numbered = [sighting._replace(side=first_side + sighting.side) for sighting in seen] if first_side else seen
+        first_side += len(seen)
+        for state, sighting in zip(states, numbered, strict=True):
+            all_seen += [up_to_answer(sighting, *answer) for answer in earlier_thoughts(state)]
+            all_seen.append(sighting)
     return all_seen
 
 

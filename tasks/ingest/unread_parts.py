@@ -7,7 +7,7 @@ forgets one is noticed. A further place where rows have parts is a case in `part
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Generator, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from tasks.ingest.formats.parts import (
@@ -50,7 +50,7 @@ class RowPart(NamedTuple):
     part: MessagePart
     column: str
     message: int | None
-    """Number of its message in the column, from 0; null beside the messages."""
+    """Number of its message, from 0; null beside the messages."""
 
 
 def with_unread(row: SourceRow, states: Sequence[SourceRow], seen: list[Seen], other_columns: Set[str]) -> list[Seen]:
@@ -114,8 +114,10 @@ def _side_of(column: str) -> str | None:
 def parts_in(row: SourceRow) -> Iterator[RowPart]:
     """The parts of a row: those of every object that says who speaks, and pictures and the like beside them.
 
-    What the system says counts without its texts, which are instructions.
+    What the system says counts without its texts, which are instructions. Messages are numbered through all columns,
+    because an answer may stand in one of its own; those of one side of a battle from 0.
     """
+    message_count = 0
     # Rows of some files are one message each.
     if _is_message(row):
         yield from (RowPart(part, "", 0) for part in parts_of(row))
@@ -125,14 +127,19 @@ def parts_in(row: SourceRow) -> Iterator[RowPart]:
             for _ in values:
                 yield RowPart(MessagePart(_KIND_OF_COLUMN[column]), column, None)
         elif _may_hold_part(value):
-            yield from _column_parts(column, value)
+            is_of_side = _side_of(column) is not None
+            messages_read = yield from _column_parts(column, value, 0 if is_of_side else message_count)
+            message_count = message_count if is_of_side else messages_read
 
 
-def _column_parts(column: str, value: Any) -> Iterator[RowPart]:
-    """The parts of the messages of a column, and of every file that stands elsewhere in it, in order."""
+def _column_parts(column: str, value: Any, message_count: int) -> Generator[RowPart, None, int]:
+    """The parts of the messages of a column, and of every file that stands elsewhere in it, in order.
+
+    `message_count` is the number of its first message. Returns the number of the next one.
+    """
     # (key below which a value stands, value), the next one last
     stack = [(column, value)]
-    message_count = 0
+    first_message = message_count
     while stack:
         key, value = stack.pop()
         if is_plain(value):
@@ -147,9 +154,11 @@ def _column_parts(column: str, value: Any) -> Iterator[RowPart]:
             message_count += 1
         elif _is_file(value):
             # A file that is no part of a message: it belongs to the message before it, if there is one.
-            yield RowPart(MessagePart(name_of_kind(key)), column, message_count - 1 if message_count else None)
+            message = message_count - 1 if message_count > first_message else None
+            yield RowPart(MessagePart(name_of_kind(key)), column, message)
         else:
             stack += [(str(name), field) for name, field in reversed(value.items()) if _may_hold_part(field)]
+    return message_count
 
 
 def _may_hold_part(value: Any) -> bool:
@@ -201,21 +210,68 @@ def _lost_texts(parts: Sequence[RowPart], texts_read: Sequence[str]) -> list[Row
     surplus = len(text_parts) - len(texts_read)
     if surplus <= 0:
         return []
-    all_read = "\0".join(texts_read)
-    position = 0
-    lost_parts: list[RowPart] = []
-    for text_part in text_parts:
-        # A text part without words is looked for as two nulls, which are nowhere.
-        text = text_part.part.text or "\0\0"
-        start = all_read.find(text, position)
-        # An adapter that keeps the order needs no second search.
-        if start < 0 and len(lost_parts) < _SEARCHES_FROM_START_MAX:
-            start = all_read.find(text)
-        if start < 0:
-            lost_parts.append(text_part)
-        else:
-            position = max(position, start + len(text))
+    words_read = _WordsRead(texts_read)
+    within_lines = [text_part for text_part in text_parts if not words_read.has_lines(text_part.part.text)]
+    lost_parts = [text_part for text_part in within_lines if not words_read.take(text_part.part.text)]
     return lost_parts[:surplus]
+
+
+class _WordsRead:
+    """The texts that were read, in which those of parts are looked for."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        # Between two texts that an adapter joined there is an end of a line.
+        self._text = _as_lines(["", *texts, ""])
+        self._position = 0
+        """Behind the lines that were found last."""
+        self._searches_left = 2 * _SEARCHES_FROM_START_MAX
+        self._found: list[tuple[int, int]] = []
+        """First character, and the one behind the last, of all lines that were found."""
+        self._rest: str | None = None
+        """The texts without these lines, and without what was taken since."""
+
+    def has_lines(self, words: str | None) -> bool:
+        """Whether these words were read as lines of their own. Rows may repeat a message, so they may be found again."""
+        if not words:
+            return False
+        lines = _as_lines(["", words, ""])
+        start = self._text.find(lines, self._position)
+        # An adapter that keeps the order needs no second search.
+        if start < 0 and self._may_search():
+            start = self._text.find(lines)
+        if start >= 0:
+            stop = start + len(lines) - 1
+            self._position = max(self._position, stop)
+            self._found.append((start + 1, stop))
+        return start >= 0
+
+    def take(self, words: str | None) -> bool:
+        """Whether these words stand outside of all lines that were found. No other part finds them again."""
+        if not words or not self._may_search():
+            return False
+        if self._rest is None:
+            self._rest = self._without_lines()
+        lines = _as_lines([words])
+        start = self._rest.find(lines)
+        if start >= 0:
+            self._rest = f"{self._rest[:start]}\0{self._rest[start + len(lines) :]}"
+        return start >= 0
+
+    def _may_search(self) -> bool:
+        self._searches_left -= 1
+        return self._searches_left >= 0
+
+    def _without_lines(self) -> str:
+        pieces: list[str] = []
+        position = 0
+        for start, stop in sorted(self._found):
+            pieces.append(self._text[position:start])
+            position = max(position, stop)
+        return "\0".join([*pieces, self._text[position:]])
+
+
+def _as_lines(texts: Sequence[str]) -> str:
+    return "\0".join(texts).replace("\n", "\0")
 
 
 def _lost_others(parts: Sequence[RowPart], pictures_read: int) -> list[RowPart]:

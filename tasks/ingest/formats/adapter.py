@@ -238,12 +238,14 @@ def _conversations(
     in_messages = [_message_pictures(row[column]) for column in columns]
     shared_pictures = _pictures_of_columns(row, max(message_pictures.placeholders for message_pictures in in_messages))
     shared_names = _names(place, shared_pictures)
+    of_columns = len(column_pictures(row))
     conversations = []
     number = len(shared_pictures)
-    for column, (own_pictures, _) in zip(columns, in_messages, strict=True):
+    for column, (own_pictures, placeholders) in zip(columns, in_messages, strict=True):
         own_names = _names(place, own_pictures, first=number)
         number += len(own_pictures)
-        conversations.append(turns_of(row[column], shared_names, own_names))
+        # A picture that lacks is one of the conversation that has a part for it, and of no other.
+        conversations.append(turns_of(row[column], shared_names[: max(of_columns, placeholders)], own_names))
     return conversations
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, chat, pictures
 from tasks.ingest.formats.openwebui_blocks import answer_content, answering_model
-from tasks.ingest.formats.parts import ASSISTANT, SYSTEM, TOOL, USER
+from tasks.ingest.formats.parts import ASSISTANT, SYSTEM, TOOL, USER, beside_content
 from tasks.ingest.formats.pictures import SourceRow, as_list
 from tasks.ingest.formats.trees import TreeMessage, branches, present_nodes, rows_of_branches
 from tasks.ingest.log_line import Place, Record
@@ -30,16 +30,17 @@ def _pictures(path_row: SourceRow) -> Sequence[SourceRow]:
     return pictures(path_row, "conversation")
 
 
-def _files(message: SourceRow, address: str) -> Record:
-    """The files of a message: addresses of pictures in `images`, and the others in `files`, where they are counted."""
-    addresses = []
+def _beside(message: SourceRow, address: str) -> Record:
+    """What a message has beside its content: of its files, addresses of pictures are `images`, the others `files`."""
+    addresses = as_list(message.get("images"))
     other_files = []
     for file in as_list(message.get("files")):
         if isinstance(file, Mapping) and str(file.get("type")).lower().startswith("image"):
             addresses.append(file.get(address))
         else:
             other_files.append(file)
-    return ({"images": addresses} if addresses else {}) | ({"files": other_files} if other_files else {})
+    found_files = {"images": addresses, "files": other_files}
+    return beside_content(message) | {key: values for key, values in found_files.items() if values}
 
 
 def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
@@ -63,13 +64,11 @@ def _open_webui(row: SourceRow, place: Place) -> list[SourceRow]:
 
 
 def _open_webui_message(message: SourceRow) -> SourceRow:
-    """Role, content, calls of tools, thoughts and files."""
-    calls_and_thoughts = {key: message[key] for key in ("tool_calls", "reasoning_content") if message.get(key)}
+    """Role, content, and what stands beside it."""
     content = message.get("content")
     if message["role"] == ASSISTANT and isinstance(content, str):
         content = answer_content(content)
-    role_and_content = {"role": message["role"], "content": content}
-    return role_and_content | calls_and_thoughts | _files(message, "url")
+    return _beside(message, "url") | {"role": message["role"], "content": content}
 
 
 OPEN_WEBUI = FormatAdapter(
@@ -121,21 +120,22 @@ def _flat(messages: Sequence[SourceRow]) -> Iterator[SourceRow]:
 
 
 def _librechat_message(message: SourceRow) -> SourceRow:
-    """Role, parts, attachments and files. `text` repeats `content` where a message has both.
+    """Role, parts, and what stands beside them. `text` repeats `content` where a message has both.
 
     In place of an answer that failed, which has the words of the error, there is null.
     """
     role = USER if message["isCreatedByUser"] else ASSISTANT
+    beside = _beside(message, "filepath")
     if role == ASSISTANT and message.get("error") is True:
-        return {"role": role, "content": None}
-    parts = [_librechat_part(part) for part in message.get("content") or () if part is not None]
-    attachments = {"attachments": message["attachments"]} if message.get("attachments") else {}
-    return {"role": role, "content": parts or message.get("text")} | attachments | _files(message, "filepath")
+        return beside | {"role": role, "content": None}
+    parts = [_librechat_part(part) for part in as_list(message.get("content"))]
+    return beside | {"role": role, "content": parts or message.get("text")}
 
 
-def _librechat_part(part: SourceRow) -> SourceRow:
+def _librechat_part(part: Any) -> Any:
     """A part of a message; LibreChat calls a thought `think`."""
-    return {"type": "thinking", "thinking": part.get("think")} if part.get("type") == "think" else part
+    is_thought = isinstance(part, Mapping) and part.get("type") == "think"
+    return {"type": "thinking", "thinking": part.get("think")} if is_thought else part
 
 
 LIBRECHAT = FormatAdapter(
@@ -184,11 +184,16 @@ def _chatgpt_message(message: SourceRow) -> SourceRow:
         return {"role": SYSTEM, "content": ""}
     if role == ASSISTANT and message.get("recipient") not in (None, "all"):
         return {"role": TOOL, "content": [{"type": "tool_call"}]}
-    return {"role": role, "content": list(_chatgpt_parts(content_type, content))}
+    beside = _beside(message, "url")
+    # Uploads stand here; pictures among them stand in the parts, too.
+    uploads = (message.get("metadata") or {}).get("attachments") or ()
+    if other_files := [file for file in uploads if not str(file.get("mime_type")).lower().startswith("image/")]:
+        beside["attachments"] = [*as_list(beside.get("attachments")), *other_files]
+    return beside | {"role": role, "content": list(_chatgpt_parts(content_type, content))}
 
 
-def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]:
-    """Thoughts, a text of its own or of another type, then what `parts` lists; each content has one of these."""
+def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[Any]:
+    """Thoughts, a text of its own or what else it is, then what `parts` lists; each content has one of these."""
     if content_type == "thoughts":
         for thought in content.get("thoughts") or ():
             yield {"type": "thinking", "thinking": thought.get("content") or thought.get("summary") or ""}
@@ -196,10 +201,10 @@ def _chatgpt_parts(content_type: Any, content: SourceRow) -> Iterator[SourceRow]
         yield {"type": "thinking", "thinking": content.get("content") or ""}
     elif content.get("parts") is None:
         type_name = "text" if isinstance(content.get("text"), str) else str(content_type)
-        yield {"type": type_name, "text": content.get("text")}
+        yield {name: value for name, value in content.items() if name != "content_type"} | {"type": type_name}
     for part in as_list(content.get("parts")):
-        if isinstance(part, str):
-            yield {"type": "text", "text": part}
+        if not isinstance(part, Mapping):
+            yield part
         elif part.get("content_type") == "image_asset_pointer":
             yield {"type": "image", "image": part.get("asset_pointer")}
         else:
@@ -211,10 +216,18 @@ def _joined_answers(messages: Sequence[SourceRow]) -> list[SourceRow]:
     joined_messages: list[SourceRow] = []
     for message in messages:
         if joined_messages and message["role"] == joined_messages[-1]["role"] == ASSISTANT:
-            joined_messages[-1] = {"role": ASSISTANT, "content": [*joined_messages[-1]["content"], *message["content"]]}
+            joined_messages[-1] = _joined(joined_messages[-1], message)
         else:
             joined_messages.append(message)
     return joined_messages
+
+
+def _joined(first: SourceRow, second: SourceRow) -> SourceRow:
+    """One message of two, with all that stands in and beside both."""
+    joined = {**first, **second}
+    for key in first.keys() & second.keys() - {"role"}:
+        joined[key] = [*as_list(first[key]), *as_list(second[key])]
+    return joined
 
 
 CHATGPT = FormatAdapter(

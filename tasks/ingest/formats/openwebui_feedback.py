@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, pictures
 from tasks.ingest.formats.openwebui_blocks import answer_content, answering_model
-from tasks.ingest.formats.parts import ASSISTANT, PICTURE, TEXT, THINKING_PART, USER, parts_of
-from tasks.ingest.formats.pictures import SourceRow
+from tasks.ingest.formats.parts import ASSISTANT, PICTURE, TEXT, THINKING_PART, USER, beside_content, parts_of
+from tasks.ingest.formats.pictures import SourceRow, as_list
 from tasks.ingest.formats.trees import present_nodes
 from tasks.ingest.log_line import Place, Record
 from tasks.storage.content_id import text_id
@@ -104,29 +104,25 @@ def _message(message: SourceRow) -> SourceRow:
         content = answer_content(content)
         if isinstance(content, list) and any(part["type"] == "tool_call" for part in content):
             raise LineRejected(RejectReason.PART_NOT_READ, "a tool or a program that ran within the answer")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     images: list[SourceRow] = []
     for file in message.get("files") or []:
         if file.get("type") != "image":
             raise LineRejected(RejectReason.PART_NOT_READ, "a file of a message that is no image")
         images.append({"type": "image_url", "image_url": {"url": file["url"]}})
-    read_message = {"role": message["role"], "content": [*images, *parts] if images else content}
+    beside = beside_content(message)
+    beside.pop("files", None)
+    if images:
+        beside["images"] = [*as_list(beside.get("images")), *images]
+    read_message = beside | {"role": message["role"], "content": content}
     if any(part.kind not in _KINDS_READ for part in parts_of(read_message)):
         raise LineRejected(RejectReason.PART_NOT_READ, "a part of a message that is neither text nor image")
     return read_message
 
 
-class _Rated(NamedTuple):
-    """A feedback row, read."""
+def _rated(row: SourceRow, place: Place) -> list[SourceRow]:
+    """One row, as `chat` or, with a `winner`, as `battle` reads it, and with `opinions`, one for each talk.
 
-    row: SourceRow
-    """The feedback as `chat` reads it, or, with a `winner`, as `battle` does."""
-    opinions: Sequence[SourceRow]
-    """One for each talk."""
-
-
-def _rated(row: SourceRow) -> _Rated:
-    """The feedback with the talk through the rated answer, and as a battle where another model answered beside it.
+    The feedback with the talk through the rated answer, and as a battle where another model answered beside it.
 
     Raises LineRejected for a feedback that is no rating of an answer in its snapshot.
     """
@@ -156,7 +152,7 @@ def _rated(row: SourceRow) -> _Rated:
     other_id = None if liked is None else _beside(tree, answer_id, talk.model, feedback.get("sibling_model_ids") or [])
     if other_id is None:
         as_chat = {"model": talk.model, "conversation": talk.messages, "conversation_id": talk.key}
-        return _Rated({**stamped, **as_chat}, [opinion])
+        return [{**stamped, **as_chat, "opinions": [opinion]}]
     other_talk = tree.talk(other_id)
     other_opinion = {"turn": other_talk.turn, "categories": tags}
     # The answer that the page shows first is the left side.
@@ -173,7 +169,7 @@ def _rated(row: SourceRow) -> _Rated:
         "key_b": right_talk.key,
     }
     opinions = [opinion, other_opinion] if is_left else [other_opinion, opinion]
-    return _Rated({**stamped, **battle_columns}, opinions)
+    return [{**stamped, **battle_columns, "opinions": opinions}]
 
 
 def _beside(tree: _Tree, answer_id: str, model: str, sibling_models: Sequence[str]) -> str | None:
@@ -198,20 +194,18 @@ def _reasons(reason: Any, liked: bool | None) -> list[str]:
     return [f"{word}{sign}"]
 
 
-def _record(row: SourceRow, place: Place) -> Record:
-    rated = _rated(row)
-    if "winner" in rated.row:
-        record = battle(rated.row, place)
-        record["states"][1]["conv_id"] = rated.row["key_b"]
-        return {**record, "reason": None, "opinions": list(rated.opinions)}
-    return {**chat(rated.row, place), "opinions": list(rated.opinions)}
+def _record(rated: SourceRow, place: Place) -> Record:
+    if "winner" in rated:
+        record = battle(rated, place)
+        record["states"][1]["conv_id"] = rated["key_b"]
+        return {**record, "reason": None, "opinions": rated["opinions"]}
+    return {**chat(rated, place), "opinions": rated["opinions"]}
 
 
-def _images(row: SourceRow) -> Sequence[SourceRow]:
-    rated = _rated(row)
-    if "winner" in rated.row:
-        return pictures(rated.row, "conversation_a", "conversation_b")
-    return pictures(rated.row, "conversation")
+def _images(rated: SourceRow) -> Sequence[SourceRow]:
+    if "winner" in rated:
+        return pictures(rated, "conversation_a", "conversation_b")
+    return pictures(rated, "conversation")
 
 
 OPENWEBUI_FEEDBACK = FormatAdapter(
@@ -220,9 +214,9 @@ OPENWEBUI_FEEDBACK = FormatAdapter(
     _record,
     _images,
     ("type", "data", "meta", "snapshot"),
+    unpacked=_rated,
+    # It has other ways through the chat, too; the parts of those that are read are counted.
     other_columns=frozenset({"snapshot"}),
     kinds=dict.fromkeys(("data", "meta", "snapshot"), frozenset({ColumnKind.OBJECT})),
     about="feedback exported from Open WebUI: rated answers, and battles where another model answered beside",
 )
-"""The snapshot has other ways through the chat, too. So its parts are not counted: `_message` rejects what it cannot
-read."""

@@ -59,6 +59,8 @@ CONTENT_KEYS = ("user_content", "content", "value", "text", "parts")
 """Keys of a message below which its content stands; the first that is there counts."""
 _KEYS_BESIDE_CONTENT = (*_OTHER_TYPES, "tool_calls", "function_call")
 """Keys of a message, beside its content, that hold parts of other kinds."""
+_KEYS_OF_PARTS = (*_THOUGHT_TYPES, "images", "image", "refusal", *_KEYS_BESIDE_CONTENT)
+"""All keys of a message beside its content, and but for `user_content`, that hold parts."""
 _SEARCH_RESULTS = "search_results"
 """Kind of the results of a search that a server put into a person's message."""
 _KIND_NAME = re.compile(r"[a-z][a-z_-]{0,31}")
@@ -133,6 +135,11 @@ def content_in(message: SourceRow) -> Any:
     return None
 
 
+def beside_content(message: SourceRow) -> dict[str, Any]:
+    """What a message has beside its content that is a part, for adapters that write the content anew."""
+    return {key: message[key] for key in _KEYS_OF_PARTS if message.get(key) is not None}
+
+
 def parts_of(message: SourceRow) -> list[MessagePart]:
     """The parts of a message in order: thoughts, pictures beside the content, the content, and what else is beside it.
 
@@ -147,8 +154,9 @@ def parts_of(message: SourceRow) -> list[MessagePart]:
     for item in _content_items(content_in(message)):
         parts += _parts(item)
     # OpenAI's answers have null as content and the words beside it when the model declines.
-    if isinstance(message.get("refusal"), str) and message["refusal"]:
-        parts.append(MessagePart(TEXT, message["refusal"]))
+    refusal = message.get("refusal")
+    if _may_hold_part(refusal):
+        parts.append(MessagePart(TEXT, refusal if isinstance(refusal, str) else None))
     if message.get("user_content") is not None and message.get("content") not in (None, message["user_content"]):
         parts.append(MessagePart(_SEARCH_RESULTS))
     for key in _KEYS_BESIDE_CONTENT:
@@ -181,11 +189,15 @@ def is_image_place(value: Any) -> bool:
 
 
 def _content_items(content: Any) -> list[Any]:
-    """The items of a content that are not empty. One that holds a text and a picture becomes two items."""
+    """The items of a content, and of lists in it, that are not empty. One of a text and a picture becomes two items."""
     items: list[Any] = []
-    for value in as_list(content):
+    values = list(reversed(as_list(content)))
+    while values:
+        value = values.pop()
         if isinstance(value, Mapping):
             items += _items_with_type(value)
+        elif isinstance(value, list):
+            values += reversed(as_list(value))
         elif value != "":
             items.append(value)
     return items
@@ -210,7 +222,9 @@ def _items_with_type(item: SourceRow) -> list[SourceRow]:
     ]
     has_words = any(not is_empty(item.get(key)) for key in _TEXT_KEYS)
     if name in (*_TEXT_TYPES, *_THOUGHT_TYPES) and not has_words:
-        return second_items
+        # An empty text is no part; what has no text at all, and holds something else, is one without words.
+        is_other = item.keys().isdisjoint(_TEXT_KEYS) and not is_empty({**item, "type": None}) and not second_items
+        return [item] if is_other else second_items
     return [item, *second_items]
 
 

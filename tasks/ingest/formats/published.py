@@ -20,7 +20,7 @@ from schemas.benches.written import AUTHOR
 from schemas.items.reject import LineRejected, RejectReason
 from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, pictures
 from tasks.ingest.formats.beside_votes import with_facts_of_vote
-from tasks.ingest.formats.parts import ASSISTANT, TEXT, content_in, messages_of, parts_of, role_of
+from tasks.ingest.formats.parts import ASSISTANT, TEXT, beside_content, content_in, messages_of, parts_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
 from tasks.ingest.log_line import Place, Record
 from tasks.runtime.json_rows import loads
@@ -92,6 +92,11 @@ PUBLISHED_FORMATS = (
 
 
 def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
+    """Rows of requests, each answer of which is whole."""
+    return [_without_beginning(request) for request in _request_rows(row, place)]
+
+
+def _request_rows(row: SourceRow, place: Place) -> list[SourceRow]:
     """Rows with `messages`, and the answer in `response` or `choices`, of what APIs of models give and take.
 
     * a list of stored completions, or their messages as a list, as OpenAI's API gives them;
@@ -109,7 +114,7 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
     if row.get("data") == []:
         raise LineRejected(RejectReason.NO_MESSAGES, "a list of no requests")
     if isinstance(row.get("data"), list):
-        return [request for completion in row["data"] for request in _requests(completion, place)]
+        return [request for completion in row["data"] for request in _request_rows(completion, place)]
     request = row.get("request") or row.get("params") or row.get("body")
     if not isinstance(request, Mapping):
         if all(row.get(name) is None for name in ("choices", "result", "response")):
@@ -127,7 +132,7 @@ def _requests(row: SourceRow, place: Place) -> list[SourceRow]:
 def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     """The row once for each of its choices: the first with the id of the row, others with their number behind it."""
     response = _parsed_response(row.get("response"))
-    row = {**row, "response": response}
+    row = {"messages": row["messages"], **row, "response": response}  # in the order in which they are counted
     # the choices stand in the row, or else in its response
     holder = response if isinstance(response, Mapping) and not row.get("choices") else row
     choices = holder.get("choices")
@@ -230,6 +235,20 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
     That is the first choice (OpenAI), the response itself, which is a message (Anthropic), or its text.
     """
     request_messages = list(messages_of(row[column]))
+    answer, is_text = _answer_of(row, column)
+    if answer is None:
+        return request_messages
+    if request_messages and role_of(request_messages[-1]) == ASSISTANT:
+        continued = _continued(request_messages[-1], answer)
+        # Nobody says whether a text goes on from the last message, or is another answer in place of it.
+        if is_text and continued["content"] != answer["content"]:
+            raise LineRejected(RejectReason.BAD_MESSAGES, "an answer in the messages and another one in `response`")
+        return [*request_messages[:-1], continued]
+    return [*request_messages, answer]
+
+
+def _answer_of(row: SourceRow, column: str) -> tuple[SourceRow | None, bool]:
+    """(the answer that stands beside the messages of a row, whether it is a text alone)."""
     response = row.get("response")
     if isinstance(response, str) and is_stated(response) and column == "messages":
         response = {"role": ASSISTANT, "content": response}
@@ -247,16 +266,20 @@ def _with_answer(row: SourceRow, column: str) -> list[Any]:
             answer = {"role": ASSISTANT, "content": words}
     is_text = answer is None and isinstance(row.get("response"), str)
     if answer is None and response.get("role") is not None and column == "messages":
-        answer = {name: response[name] for name in ("role", "content") if name in response}
-    if answer is None:
-        return request_messages
-    if request_messages and role_of(request_messages[-1]) == ASSISTANT:
-        continued = _continued(request_messages[-1], answer)
-        # Nobody says whether a text goes on from the last message, or is another answer in place of it.
-        if is_text and continued["content"] != answer["content"]:
-            raise LineRejected(RejectReason.BAD_MESSAGES, "an answer in the messages and another one in `response`")
-        return [*request_messages[:-1], continued]
-    return [*request_messages, answer]
+        answer = beside_content(response) | {name: response[name] for name in ("role", "content") if name in response}
+    return answer, is_text
+
+
+def _without_beginning(row: SourceRow) -> SourceRow:
+    """The row without its last message where that is the beginning of the answer, which has all of it: one part."""
+    request_messages = list(messages_of(row["messages"]))
+    if not request_messages or role_of(request_messages[-1]) != ASSISTANT:
+        return row
+    answer, _ = _answer_of(row, "messages")
+    first_words = _only_text(request_messages[-1])
+    words = None if answer is None else _only_text(answer)
+    is_repeated = words is not None and first_words is not None and words.startswith(first_words)
+    return {**row, "messages": request_messages[:-1]} if is_repeated else row
 
 
 def _continued(begun: SourceRow, answer: SourceRow) -> SourceRow:
@@ -297,6 +320,8 @@ def _item(row: SourceRow, place: Place) -> Record:
     if row["problem"]:
         is_known_problem = row["problem"] in PROBLEMS
         raise LineRejected(RejectReason.BAD_ITEM, row["problem"] if is_known_problem else "another problem of its file")
+    if not isinstance(row["instruction"], str):
+        raise LineRejected(RejectReason.BAD_ITEM, "an instruction that is no text")
     item_pictures = pictures(row)
     if row["captions"] and len(row["captions"]) != len(item_pictures):
         raise LineRejected(RejectReason.BAD_ITEM, PROBLEMS[3])
