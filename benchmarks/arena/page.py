@@ -1,15 +1,25 @@
 """The arena's page: CPU of a battle, the time to its first word, and battles at once.
 
 The peer is the same application when it repaints the page on every piece of an answer. The models are scripted: the
-first word comes after half a second, then 60 words a second. `first_word_added` is the share that the arena adds to
-that half second; of several battles, which all begin in the same instant, that includes waiting for the others. CPU is
-that of the server's process, from Linux's /proc.
+first word comes after half a second, then 60 words a second. Their first word says when they were asked and when they
+gave it, by the clock of the machine, so what timers add to their half second is theirs. `first_word_added` is the rest
+of the time from the visitor's send to the first word, as a share of half a second; of several battles, which all begin
+in the same instant, that includes waiting for the others. The visitor is a bare HTTP client, whose work counts, too.
+CPU is that of the server's process, in nanoseconds; of a battle alone both are over several, one after another.
+`models_s` is how much of it the scripted models take, read by nobody: they wake the process at every word.
+
+Memory is the slope of resident memory over several counts of open conversations, after a collection of garbage: a
+difference of two readings also has what the allocator took for the rush of the first ones.
 
     python -m benchmarks.arena.page
 """
 
 import asyncio
+import gc
+import http.client
+import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -25,10 +35,12 @@ import httpx
 
 WORDS, FIRST_SECONDS, WORDS_A_SECOND = 240, 0.5, 60.0
 ONE, FEW, MANY = 1, 4, 40
-CONVERSATIONS = 200
-"""Open at once, for memory."""
-ALONE = 5
-"""Battles one after another that the first word of a battle alone is measured on."""
+CONVERSATIONS, COUNTS = 200, 6
+"""Opened at once, and how often, for memory."""
+ALONE = 10
+"""Battles one after another that a battle alone is measured on."""
+_FIRST = re.compile(r"word0 (\d+\.\d+) (\d+\.\d+)")
+"""The first word of a model, with the times when it was asked and when it gave it."""
 
 
 class Scripted:
@@ -36,10 +48,11 @@ class Scripted:
 
     async def stream(self, messages: Sequence[object]) -> AsyncIterator[str]:
         """One word after another."""
-        began = time.monotonic() + FIRST_SECONDS
+        asked = time.monotonic()
         for number in range(WORDS):
-            await asyncio.sleep(max(0.0, began + number / WORDS_A_SECOND - time.monotonic()))
-            yield f"word{number} "
+            due = asked + FIRST_SECONDS + number / WORDS_A_SECOND
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            yield f"word{number} " if number else f"word0 {asked:.6f} {time.monotonic():.6f} "
 
 
 class Passes:
@@ -76,27 +89,36 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     arena = Arena(
         models, lambda _: Scripted(), admission, logs, visitors, version="benchmark", answers_at_once=2 * CONVERSATIONS
     )
-    settings = ArenaSettings()
-    uvicorn.run(make_app(arena, Uploads(admission), settings, "127.0.0.1"), port=port, log_level="critical")
+    app = make_app(arena, Uploads(admission), ArenaSettings(), "127.0.0.1")
+    app.get("/collected")(gc.collect)
+    # without a lifespan no conversation is let go, however long a loaded machine takes
+    uvicorn.run(app, port=port, log_level="critical", lifespan="off")
 
 
-def battle(url: str, took: list[float]) -> None:
-    """One battle over HTTP; appends the seconds until its first word."""
-    with httpx.Client(base_url=url, timeout=300) as client:
-        client.get("/")
-        client.post("/terms")
-        began = time.monotonic()
-        number = client.post("/say", json={"mode": "battle", "text": "Hello"}).json()["number"]
-        found = False
-        with client.stream("GET", f"/c/{number}/events") as stream:
-            for line in stream.iter_lines():
-                if not found and "word0" in line:
-                    took.append(time.monotonic() - began)
-                    found = True
+def battle(url: str, added: list[float]) -> None:
+    """One battle over HTTP; appends the seconds until its first word that its model did not take."""
+    with httpx.Client(base_url=url, timeout=300) as visitor:
+        visitor.get("/")
+        visitor.post("/terms")
+        cookies = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
+    headers = {"cookie": cookies, "content-type": "application/json"}
+    client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=300)
+    client.connect()
+    began = time.monotonic()
+    client.request("POST", "/say", b'{"mode":"battle","text":"Hello"}', headers)
+    number = json.loads(client.getresponse().read())["number"]
+    client.request("GET", f"/c/{number}/events", headers=headers)
+    found = False
+    for line in client.getresponse():
+        if not found and (words := _FIRST.findall(line.decode())):
+            seen = time.monotonic()
+            added.append(min(seen - began - (float(gave) - float(asked)) for asked, gave in words))
+            found = True
+    client.close()
 
 
 def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
-    """(CPU seconds of the server for each battle, seconds until all have ended, median seconds to the first word)."""
+    """(CPU seconds of the server a battle, seconds until all have ended, median seconds added to the first word)."""
     with socket.socket() as opened, tempfile.TemporaryDirectory() as folder:
         opened.bind(("127.0.0.1", 0))
         port = opened.getsockname()[1]
@@ -107,15 +129,30 @@ def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
                 url = f"http://127.0.0.1:{port}"
                 _wait(url)
                 battle(url, [])
-                before, began, took = _cpu_seconds(server.pid), time.monotonic(), list[float]()
-                _together(url, at_once, took)
-                wall = time.monotonic() - began
-                cpu = (_cpu_seconds(server.pid) - before) / at_once
-                for _ in range(ALONE - 1 if at_once == 1 else 0):
-                    battle(url, took)
-                return cpu, wall, statistics.median(took)
+                times = ALONE if at_once == 1 else 1
+                before, began, added = _cpu_seconds(server.pid), time.monotonic(), list[float]()
+                for _ in range(times):
+                    _together(url, at_once, added)
+                wall = (time.monotonic() - began) / times
+                cpu = (_cpu_seconds(server.pid) - before) / times / at_once
+                return cpu, wall, statistics.median(added)
             finally:
                 server.kill()
+
+
+def models_seconds(at_once: int) -> float:
+    """CPU seconds a battle of its scripted models, which run in the server's process."""
+
+    async def read() -> None:
+        async for _ in Scripted().stream([]):
+            pass
+
+    async def read_all() -> None:
+        await asyncio.gather(*(read() for _ in range(2 * at_once)))
+
+    before = time.process_time()
+    asyncio.run(read_all())
+    return (time.process_time() - before) / at_once
 
 
 def memory_kb() -> float:
@@ -130,16 +167,19 @@ def memory_kb() -> float:
             try:
                 url = f"http://127.0.0.1:{port}"
                 _wait(url)
-                _together(url, CONVERSATIONS, [])
-                before = _resident_kb(server.pid)
-                _together(url, CONVERSATIONS, [])
-                return (_resident_kb(server.pid) - before) / CONVERSATIONS
+                resident = []
+                for _ in range(COUNTS):
+                    _together(url, CONVERSATIONS, [])
+                    httpx.get(f"{url}/collected", timeout=300)
+                    resident.append(_resident_kb(server.pid))
+                counts = [CONVERSATIONS * (number + 1) for number in range(COUNTS)]
+                return statistics.linear_regression(counts[1:], resident[1:]).slope
             finally:
                 server.kill()
 
 
-def _together(url: str, count: int, took: list[float]) -> None:
-    threads = [threading.Thread(target=battle, args=(url, took)) for _ in range(count)]
+def _together(url: str, count: int, added: list[float]) -> None:
+    threads = [threading.Thread(target=battle, args=(url, added)) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -162,8 +202,8 @@ def _wait(url: str) -> None:
 
 
 def _cpu_seconds(process: int) -> float:
-    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    """CPU time of a process and its threads, also of those that have ended; Linux's clock of another process."""
+    return time.clock_gettime(~process << 3 | 2)
 
 
 def run() -> list[dict[str, Any]]:
@@ -177,17 +217,22 @@ def run() -> list[dict[str, Any]]:
                 "bench": f"arena: {at_once} battle{'s at once' if at_once > 1 else ''}",
                 "n": at_once,
                 "ours_s": round(ours, 3),
+                "models_s": round(models_seconds(at_once), 3),
                 "peer": "the same page, repainted on every piece",
                 "peer_s": round(theirs, 3),
                 "ratio": round(theirs / ours, 2),
                 "ours_elapsed_s": round(wall, 1),
                 "peer_elapsed_s": round(their_wall, 1),
-                "first_word_added": round(first / FIRST_SECONDS - 1, 3),
+                "first_word_added": round(first / FIRST_SECONDS, 4),
             }
         )
         print(rows[-1], flush=True)
     rows.append(
-        {"bench": "arena: memory of an open conversation", "n": CONVERSATIONS, "ours_kb": round(memory_kb(), 1)}
+        {
+            "bench": "arena: memory of an open conversation",
+            "n": CONVERSATIONS * COUNTS,
+            "ours_kb": round(memory_kb(), 1),
+        }
     )
     print(rows[-1], flush=True)
     return rows

@@ -181,6 +181,8 @@ class Answers:
                 await asyncio.to_thread(write)
                 side.logged = True
                 self._counts.answers += 1
+                if all(other.logged for other in conversation.sides):
+                    conversation.drawn = {}  # with many models the largest part of a talk, and in no later line
             except LogsUnwritable:
                 answer.failed = True
 

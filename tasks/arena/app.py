@@ -50,6 +50,8 @@ _UPLOADS_MAX, _UPLOADS_OF_ONE_MAX = 16, 2
 _ON_ANSWERS = frozenset({"vote", "reveal", "reason", "react", "flag", "again", "anew", "share"})
 """Actions on the answers that a page shows; the others are on the whole conversation."""
 _TIDY_SECONDS = 30.0
+_ASKED_SECONDS = 0.001
+"""Time in which the models are asked before the page of a message is made, which keeps the process busy."""
 _PNG = "image/png"
 _UNLISTED = {"x-robots-tag": "noindex, nofollow, noarchive", "cache-control": "no-store"}
 """Headers of what somebody shares: no search engine lists it, and it is gone as soon as it is taken back."""
@@ -162,6 +164,7 @@ class ServedArena:
             self.uploads.discard(said.pictures, visit.owner)
             raise
         self.uploads.discard(said.pictures, visit.owner)
+        await asyncio.sleep(_ASKED_SECONDS)
         return JSONResponse(self.pages.shown(opened))
 
     async def act(self, number: str, what: str, act: Act, request: Request) -> Response:

@@ -21,6 +21,7 @@ from tasks.runtime.thinking import THINKING_TAGS
 CHAT_ROLES = ("user", "assistant")
 CONVERSATION_TEMPLATE = "arena"
 TURNS_MAX = 50
+_UNCOUNTED = TokensUsed()
 
 
 class Mode(StrEnum):
@@ -34,7 +35,7 @@ class Mode(StrEnum):
     """One chosen model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Picture:
     """An image that passed the admission."""
 
@@ -48,7 +49,7 @@ class Picture:
     """Measurements of the admission."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VisitorPrompt:
     """A message of the visitor."""
 
@@ -58,7 +59,7 @@ class VisitorPrompt:
     """Kinds of personal data that it seemed to have, which its visitor sent anyway."""
 
 
-@dataclass
+@dataclass(slots=True)
 class StreamedAnswer:
     """A model's answer, as far as it has come."""
 
@@ -78,7 +79,7 @@ class StreamedAnswer:
     """Whether the visitor, or a vote, ended it early."""
     regenerated: int = 0
     """How many answers to the same prompt came before it."""
-    used: TokensUsed = field(default_factory=TokensUsed)
+    used: TokensUsed = _UNCOUNTED
     _raw: str = field(default="", repr=False)
     """Pieces that came before it was known whether they are thinking."""
 
@@ -106,7 +107,7 @@ class StreamedAnswer:
             self.text, self._raw = self._raw, ""
 
 
-@dataclass
+@dataclass(slots=True)
 class Side:
     """The conversation with one model."""
 
@@ -135,7 +136,7 @@ class TermsAccepted:
     """Seconds since 1970 (UTC)."""
 
 
-@dataclass
+@dataclass(slots=True)
 class ArenaConversation:
     """One round: prompts, and a side for each model."""
 

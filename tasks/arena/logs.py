@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import secrets
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
@@ -79,7 +80,7 @@ class LogFolder:
         line = orjson.dumps(record) + b"\n"
         path = self.folder / f"vision-{kind}-{now.astimezone(UTC):%Y-%m-%d}-conv.json"
         with self._failing():
-            return Line(path.name, _append(path, line))
+            return Line(sys.intern(path.name), _append(path, line))
 
     def keep_image(self, name: str, png: bytes) -> None:
         """Store an image under its name, unless it is there."""

@@ -36,9 +36,13 @@ _LOOSE_CHARACTERS_MIN = 4
 
 def names_of(models: Iterable[ArenaModel]) -> frozenset[str]:
     """Names of models: in logs, by their servers, and the last part of a path."""
-    called = {name for model in models for name in (model.name, model.asked_as)}
-    called |= {name.rstrip("/").rpartition("/")[2] for name in called}
-    return frozenset(name for name in called if len(_letters(_decoded(name)[0])) >= _CHARACTERS_MIN)
+    return frozenset[str]().union(*(_names_in(model.name, model.asked_as) for model in models))
+
+
+@lru_cache(maxsize=1024)
+def _names_in(*called: str) -> frozenset[str]:
+    names = {*called, *(name.rstrip("/").rpartition("/")[2] for name in called)}
+    return frozenset(name for name in names if len(_letters(_decoded(name)[0])) >= _CHARACTERS_MIN)
 
 
 def holds_name(text: str, names: frozenset[str]) -> bool:
@@ -69,22 +73,27 @@ def _at(places: Sequence[int] | None, place: int) -> int:
 
 def _sure_end(read: str, spans: Sequence[tuple[int, int]], names: frozenset[str]) -> int:
     """Where the end begins that may become a name, or a longer one. What is in a whole name is sure."""
-    starts = tuple(_letters(_decoded(name)[0]) for name in names)
+    first, starts = _begins(names)
     inside = 0
-    for place in range(max(0, len(read) - _HELD_BACK_MAX), len(read)):
+    for begun in first.finditer(read, max(0, len(read) - _HELD_BACK_MAX)):
+        place = begun.start()
         while inside < len(spans) and spans[inside][1] <= place:
             inside += 1
         if inside < len(spans) and spans[inside][0] < place:
             continue
-        if place and _is_word(read[place - 1]) and _is_word(read[place]):
-            continue
-        if any(name[0] == read[place] and name.startswith(_letters(read[place:])) for name in starts):
+        letters = _letters(read[place:])
+        if any(name[0] == read[place] and name.startswith(letters) for name in starts):
             return place
     return len(read)
 
 
-def _is_word(character: str) -> bool:
-    return character.isascii() and character.isalnum()
+@lru_cache(maxsize=1024)
+def _begins(names: frozenset[str]) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """The first characters of names where a word may begin in a decoded text, and the letters of each name."""
+    starts = tuple(_letters(_decoded(name)[0]) for name in names)
+    # a letter or a digit inside a word begins no name; before any other character may stand what likes
+    firsts = [(r"(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", name) else "") + re.escape(name[0]) for name in starts]
+    return re.compile("|".join(sorted({*firsts}))), starts
 
 
 def _letters(read: str) -> str:

@@ -1,11 +1,12 @@
 """HTML of the page, whole or the parts that an action changes, by Jinja2; no names before the vote."""
 
 import re
+import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class ArenaPages:
             return None
         if not -_CLOCKS_DIFFER_SECONDS <= time.time() - int(match[3]) <= YEAR_SECONDS + _CLOCKS_DIFFER_SECONDS:
             return None
-        return TermsAccepted(match[1], match[2], int(match[3]))
+        return TermsAccepted(sys.intern(match[1]), sys.intern(match[2]), int(match[3]))
 
     def shared(self, address: str, conversation: ArenaConversation) -> str:
         """The read-only page of a conversation that its visitor shared."""
@@ -316,6 +317,8 @@ def answer_changes(conversation: ArenaConversation, sent: dict[str, str], before
 
 def _grown(html: str, sent: dict[str, str], key: str) -> dict[str, Any]:
     """The `html` that takes the place of what stands after the first `keep` UTF-16 units, as browsers count."""
-    kept = commonprefix([sent.get(key, ""), html])  # noqa: RUF071 - of texts
+    before = sent.get(key, "")
+    # where they differ first, found by halves: one comparison a character is slow
+    kept = bisect_left(range(min(len(before), len(html))), True, key=lambda end: before[: end + 1] != html[: end + 1])
     sent[key] = html
-    return {"keep": len(kept.encode("utf-16-le")) // 2, "html": html[len(kept) :]}
+    return {"keep": len(html[:kept].encode("utf-16-le")) // 2, "html": html[kept:]}

@@ -36,6 +36,7 @@ from tasks.arena.entrance import (
     ConversationEnded,
     KnownImage,
     Refused,
+    Value,
     Visit,
     Visitors,
     with_sampling,
@@ -173,8 +174,10 @@ class Arena:
         spoken = conversation or self._open(mode, chosen, bool(images), visit, sampling)
         _require_readers(spoken.sides, bool(images))
         texts = [*spoken.texts(), *([text] if text else [])]
-        personal = await asyncio.to_thread(self.admission.require_sure, text, sure)
-        moderation = await self._moderated(spoken, texts, spoken.open)
+        admission, is_open = self.admission, spoken.open
+        personal, moderation = await self._checked(
+            spoken, lambda: (admission.require_sure(text, sure), admission.check_texts(texts, is_open))
+        )
         try:
             for picture in images:
                 await self._written(partial(self.logs.keep_image, picture.name, picture.png))
@@ -195,10 +198,14 @@ class Arena:
     async def _moderated(
         self, conversation: ArenaConversation, texts: Sequence[str], is_open: bool
     ) -> list[str] | None:  # fmt: skip
-        """Categories of texts that pass; however long that takes, the conversation stays in memory. Raises Refused."""
+        """Categories of texts that pass. Raises Refused."""
+        return await self._checked(conversation, partial(self.admission.check_texts, texts, is_open))
+
+    async def _checked(self, conversation: ArenaConversation, check: Callable[[], Value]) -> Value:
+        """Check texts on a thread; however long that takes, the conversation stays in memory. Raises Refused."""
         conversation.check_count += 1
         try:
-            return await asyncio.to_thread(self.admission.check_texts, texts, is_open)
+            return await asyncio.to_thread(check)
         finally:
             conversation.check_count -= 1
             conversation.used = time.monotonic()

@@ -6,7 +6,6 @@ import secrets
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
@@ -63,17 +62,17 @@ class PerMinute:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._key, self._lock = clock, secrets.token_bytes(32), threading.Lock()
-        self._times: dict[bytes, deque[float]] = {}
+        self._times: dict[bytes, list[float]] = {}
 
     def wait_seconds(self, limits: Mapping[str, int]) -> float:
         """0 when it may be done now, which then counts; otherwise how long to wait. `limits`: who -> most a minute."""
         with self._lock:
-            now, windows = self._clock(), list[deque[float]]()
+            now, windows = self._clock(), list[list[float]]()
             for who, most in limits.items():
                 key = hmac.digest(self._key, who.encode("utf-8", "replace"), "sha256")
-                times = self._times.setdefault(key, deque())
+                times = self._times.setdefault(key, [])
                 while times and now - times[0] >= WINDOW_SECONDS:
-                    times.popleft()
+                    del times[0]
                 if len(times) >= most:
                     return WINDOW_SECONDS - (now - times[0])
                 windows.append(times)
