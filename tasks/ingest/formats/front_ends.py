@@ -31,7 +31,7 @@ def _pictures(path_row: SourceRow) -> Sequence[SourceRow]:
 
 
 def _beside(message: SourceRow, address: str) -> Record:
-    """What a message has beside its content: of its files, addresses of pictures are `images`, the others `files`."""
+    """The parts beside the content of a message: of its files, addresses of pictures are `images`, others `files`."""
     addresses = as_list(message.get("images"))
     other_files = []
     for file in as_list(message.get("files")):

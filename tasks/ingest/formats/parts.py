@@ -136,7 +136,7 @@ def content_in(message: SourceRow) -> Any:
 
 
 def beside_content(message: SourceRow) -> dict[str, Any]:
-    """What a message has beside its content that is a part, for adapters that write the content anew."""
+    """The parts that stand beside the content of a message, for adapters that write the content anew."""
     return {key: message[key] for key in _KEYS_OF_PARTS if message.get(key) is not None}
 
 
