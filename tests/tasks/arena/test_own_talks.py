@@ -43,13 +43,17 @@ def test_a_visitors_talks_are_listed_newest_first_to_that_visitor_alone(build, a
 
 
 def test_the_list_comes_with_the_answers(build, admission):
-    app = application(build(), admission)
+    go = asyncio.Event()
+    app = application(build({"good-model": Scripted((go, "Hello")), "second-model": Scripted((go, "Bye"))}), admission)
 
     async def visits():
         visitor = Page(app)
         await visitor.begin()
-        before = (await visitor.say("A question"))["talks"]
-        return before, (await visitor.act("vote", kind="leftvote"))["talks"]
+        told = (await visitor.client.post("/say", json={"mode": "battle", "text": "A question"})).json()
+        visitor.number, visitor.answers = told["number"], told["answers"]
+        go.set()
+        await visitor.client.get(f"/c/{visitor.number}/events")
+        return told["talks"], (await visitor.act("vote", kind="leftvote"))["talks"]
 
     before, after = asyncio.run(visits())
     assert before == "" and "A question" in after and "-model" not in after

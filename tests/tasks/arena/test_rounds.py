@@ -438,3 +438,17 @@ def test_a_direct_chat_has_the_sampling_that_its_visitor_chose_within_the_limits
     asyncio.run(chats())
     ((record, _),) = built.seen()
     assert record["gen_params"] == {"temperature": 0.1, "top_p": 0.5, "max_new_tokens": 50}
+
+
+def test_how_a_battle_was_drawn_is_let_go_once_both_lines_have_it(build):
+    built = build()
+
+    async def battle():
+        conversation = await built.say()
+        drawn = conversation.drawn
+        await built.finished(conversation)
+        return drawn, conversation.drawn
+
+    drawn, kept = asyncio.run(battle())
+    assert [record["arena"]["sampling"] for record, _ in built.seen()] == [drawn, drawn]
+    assert kept == {}
