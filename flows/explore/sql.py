@@ -55,6 +55,10 @@ def sql(
 
     if out is not None and question is None:
         raise BadInput(f"--out {str(out)!r}: give the question, too; a prompt prints its answers")
+    if out is not None and as_json:
+        raise BadInput(
+            f"--out {str(out)!r} and --json: give one of them; a name in .json or .jsonl gives a file of JSON"
+        )
     if out is not None:
         check_answer_file(out)
     with asked_place(place, unmask, lambda: measured_versions(settings)) as opened:
@@ -126,16 +130,17 @@ def _typed() -> Iterator[str]:
 def _print_answer(batches: "Iterator[pa.RecordBatch]", as_json: bool) -> None:
     """Print an answer: all rows as JSON, or the first as a table, with how many there are."""
     from tasks.explore.answer_files import as_json as plain
+    from tasks.explore.answer_files import rows_of
 
     names, first_rows, rows = list[str](), list[dict[str, Any]](), 0
     for batch in batches:
         if as_json:
-            for row in batch.to_pylist():
+            for row in rows_of(batch):
                 print(json_text(plain(row)))
             continue
         names = batch.schema.names
         missing = max(0, _ROWS_SHOWN - len(first_rows))
-        first_rows += batch.slice(0, missing).to_pylist()
+        first_rows += rows_of(batch.slice(0, missing))
         rows += batch.num_rows
     if as_json:
         return

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.errors import BadInput
-from tasks.runtime.untrusted import csv_cell, csv_text, json_text, one_line
+from tasks.runtime.untrusted import csv_cell, csv_text, json_text
 from tasks.storage.parquet import parquet_writer
 
 _CSV_CHARACTERS_MAX = 2**31
@@ -40,6 +40,16 @@ def as_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a batch. Raises BadInput where a date or a time in them is none of Python's."""
+    try:
+        return list(batch.to_pylist())
+    except (OverflowError, ValueError):  # DuckDB's infinity, and years before 1 and after 9999
+        raise BadInput(
+            "SQL: a date or time of the answer is outside the years 1 to 9999; write CAST(… AS VARCHAR)"
+        ) from None
 
 
 def check_answer_file(path: Path) -> None:
@@ -70,13 +80,8 @@ def write_answer(batches: Iterator[pa.RecordBatch], path: Path) -> int:
 
 @contextmanager
 def _parquet(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
-    try:
-        with parquet_writer(path, schema) as file:
-            yield lambda batch: file.write(pa.Table.from_batches([batch]))
-    except pa.ArrowNotImplementedError as error:
-        raise BadInput(
-            f"--out: a Parquet file cannot hold these columns ({one_line(str(error))}); write CAST(… AS VARCHAR)"
-        ) from None
+    with parquet_writer(path, schema) as file:
+        yield lambda batch: file.write(pa.Table.from_batches([batch]))
 
 
 @contextmanager
@@ -109,7 +114,7 @@ def _json_array(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    return (as_json(row) for row in batch.to_pylist())
+    return (as_json(row) for row in rows_of(batch))
 
 
 _WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from schemas.errors import BadInput
-from tasks.explore.answer_files import as_json
+from tasks.explore.answer_files import as_json, rows_of
 from tasks.explore.facets import NoSelection
 from tasks.runtime.untrusted import json_text, one_line
 from tasks.shown import AskedTables
@@ -40,7 +40,7 @@ def first_rows(tables: AskedTables, question: str) -> FirstRows:
     columns, rows = list[str](), list[dict[str, Any]]()
     for batch in tables.answer(question):
         columns = batch.schema.names
-        rows += batch.slice(0, PAGE_ROWS_MAX + 1 - len(rows)).to_pylist()
+        rows += rows_of(batch.slice(0, PAGE_ROWS_MAX + 1 - len(rows)))
         if len(rows) > PAGE_ROWS_MAX:
             break
     first = rows[:PAGE_ROWS_MAX]

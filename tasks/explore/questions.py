@@ -29,7 +29,7 @@ from tasks.release.fetched import read_manifest
 from tasks.release.registered import RELEASED_TABLES, table_of
 from tasks.runtime.untrusted import one_line
 from tasks.shown import ViewColumn
-from tasks.storage.database import engine_errors, lock, temporary_connection
+from tasks.storage.database import engine_errors, lock, temporary_connection, with_plain_types
 from tasks.storage.engine import ScannedRows, needed_names, schema_as_scanned, view_comments, view_queries, whole_stream
 from tasks.storage.parquet import read_parquet_groups
 
@@ -243,14 +243,14 @@ class OfAskedRelease:
     def answer(self, question: str) -> Iterator[pa.RecordBatch]:
         """The rows of a question."""
         statement = checked_question(question, self.views())
-        reading_errors = list[Exception]()
+        reading_errors = list[BaseException]()
 
         @contextmanager
         def errors() -> Iterator[None]:
             try:
                 with engine_errors():
                     yield
-            except Exception:
+            except BaseException:
                 if reading_errors:
                     raise reading_errors[0] from None
                 raise
@@ -261,7 +261,7 @@ class OfAskedRelease:
             with sql_errors(lambda: columns), errors():
                 for name in statement.names:
                     connection.register(name, _ReleasedRows(self._files[name], reading_errors.append))
-                batches = connection.sql(statement.inside).to_arrow_reader(ANSWER_ROWS_AT_ONCE)
+                batches = with_plain_types(connection.sql(statement.inside)).to_arrow_reader(ANSWER_ROWS_AT_ONCE)
             with sql_errors(lambda: columns):
                 yield from whole_stream(batches, errors)
 
@@ -269,7 +269,7 @@ class OfAskedRelease:
 class _ReleasedRows(ScannedRows):
     """The rows of the files of a table of a release."""
 
-    def __init__(self, paths: Sequence[Path], on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, paths: Sequence[Path], on_error: Callable[[BaseException], None]) -> None:
         without_rows = pl.DataFrame(pq.read_schema(paths[0]).remove_metadata().empty_table())
         super().__init__(schema_as_scanned(without_rows.schema), on_error)
         self._paths = paths

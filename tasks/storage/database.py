@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
+from duckdb.sqltypes import VARCHAR, DuckDBPyType
 
 from schemas.errors import BadInput, CurateError, StoreUnwell
 from tasks.runtime.memory import MEMORY_GB, limits
@@ -52,6 +53,41 @@ def lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
+_PLAIN_TYPES = frozenset({
+    "boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
+    "float", "double", "decimal", "varchar", "blob", "uuid", "enum", "date", "time", "timestamp", "timestamp_s",
+    "timestamp_ms", "timestamp_ns", "timestamp with time zone", "sqlnull",
+})  # fmt: skip
+"""Types of DuckDB whose values files, JSON and polars hold as they are."""
+
+
+def with_plain_types(answer: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The answer with texts for values of types that files, JSON and polars lack, such as intervals and bits."""
+    plain = [_plain_type(of_type) for of_type in answer.types]
+    if plain == answer.types:
+        return answer
+    names = ['"' + name.replace('"', '""') + '"' for name in answer.columns]
+    return answer.project(
+        ", ".join(f"CAST({name} AS {of_type}) AS {name}" for name, of_type in zip(names, plain, strict=True))
+    )
+
+
+def _plain_type(of_type: DuckDBPyType) -> DuckDBPyType:
+    """The type itself, or a text in the place of it or of a part of it."""
+    if of_type.id in _PLAIN_TYPES:
+        return of_type
+    if of_type.id not in ("list", "array", "struct", "map"):
+        return VARCHAR
+    parts = {name: _plain_type(part) for name, part in of_type.children if isinstance(part, DuckDBPyType)}
+    if parts == {name: part for name, part in of_type.children if isinstance(part, DuckDBPyType)}:
+        return of_type
+    if of_type.id == "struct":
+        return duckdb.struct_type(parts)
+    if of_type.id == "map":
+        return duckdb.map_type(parts["key"], parts["value"])
+    return duckdb.list_type(parts["child"])
+
+
 def new_folder() -> str:
     """A new folder in `TMPDIR`. Raises StoreUnwell where that cannot be written to."""
     with engine_errors():
@@ -70,9 +106,16 @@ def temporary_connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Raises one line, which names the setting and a value, for what DuckDB and a full temporary folder raise."""
+    """Raises one line, which names the setting and a value, for what DuckDB and a full temporary folder raise.
+
+    An interrupt (Ctrl-C) stays one: DuckDB makes an error of its own of it.
+    """
     try:
         yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
     except (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException, pa.ArrowException, OSError) as error:
         raise _in_one_line(error) from error
 

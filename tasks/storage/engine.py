@@ -34,7 +34,7 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.runtime.memory import Limits, limits
 from tasks.storage.content_id import text_id
-from tasks.storage.database import engine_errors, lock, new_connection, new_folder
+from tasks.storage.database import engine_errors, lock, new_connection, new_folder, with_plain_types
 from tasks.storage.parquet import frame_types
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ def answer_in_batches(store: "Store", query: str, rows: int, values: Mapping[str
 
 
 def arrow_batches(store: "Store", query: str, rows: int, values: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The rows of `answer_in_batches` with the types that DuckDB gives them, such as intervals, which polars lacks."""
+    """The rows of `answer_in_batches` as Arrow; values of types that polars lacks, such as intervals, are texts."""
     question = _Question(store, query, values, _listed_parts(store, query))
     with question.errors():
-        reader = question.run().to_arrow_reader(rows)
+        reader = with_plain_types(question.run()).to_arrow_reader(rows)
     yield from whole_stream(reader, question.errors)
 
 
@@ -192,7 +192,7 @@ class _Question:
         self.store, self._query, self._parts = store, query, parts
         self._frames = {name: value for name, value in values.items() if isinstance(value, pl.DataFrame | Iterator)}
         self._scalars = {name: value for name, value in values.items() if name not in self._frames}
-        self._reading_error: Exception | None = None
+        self._reading_error: BaseException | None = None
         self._database: _Database | None = None
 
     def run(self) -> duckdb.DuckDBPyRelation:
@@ -221,14 +221,14 @@ class _Question:
         try:
             with engine_errors():
                 yield
-        except Exception:
+        except BaseException:
             if self._database is not None:
                 self._database.empty.is_sound = False
             if self._reading_error is not None:
                 raise self._reading_error from None
             raise
 
-    def _keep_error(self, error: Exception) -> None:
+    def _keep_error(self, error: BaseException) -> None:
         self._reading_error = error
 
 
@@ -288,7 +288,7 @@ def _in_utc(of_type: pl.DataType) -> pl.DataType:
 class ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyped
     """Rows as DuckDB scans them: it takes this class for a dataset of Arrow, and calls `scanner` for a query."""
 
-    def __init__(self, schema: pa.Schema, on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, schema: pa.Schema, on_error: Callable[[BaseException], None]) -> None:
         super().__init__([], schema=schema)
         self._on_error = on_error
 
@@ -307,7 +307,9 @@ class ScannedRows(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow is untyp
             for rows in self._frames(names, filter):
                 table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
                 yield from (table if filter is None else table.filter(filter)).to_batches()
-        except Exception as error:
+        except GeneratorExit:  # the query needs no more rows
+            raise
+        except BaseException as error:
             self._on_error(error)
             raise
 
@@ -324,7 +326,9 @@ class ListedParts(ScannedRows):
     conversations that is joined by `tstamp` and id reads the parts of its time.
     """
 
-    def __init__(self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, store: "Store", table: str, parts: Sequence[str], on_error: Callable[[BaseException], None]
+    ) -> None:
         super().__init__(_columns_as_scanned(table), on_error)
         self._columns = column_types(table)
         self._store, self._table, self._parts = store, table, parts
@@ -360,7 +364,7 @@ class ListedParts(ScannedRows):
 class GivenFrames(ScannedRows):
     """The rows of an iterator of frames of one schema, of which there is at least one. A query may scan them once."""
 
-    def __init__(self, frames: Iterator[pl.DataFrame], on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, frames: Iterator[pl.DataFrame], on_error: Callable[[BaseException], None]) -> None:
         first = next(frames, None)
         if first is None:
             raise ValueError("an iterator of frames gives at least one, which may be empty, for the columns")

@@ -157,7 +157,7 @@ class Store:
         return engine.answer_in_batches(self, query, rows, values)
 
     def arrow_batches(self, query: str, rows: int = SLICE_ROWS, **values: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of `batches` with DuckDB's types. Raises as `engine.answer_in_batches`."""
+        """The rows of `batches` as Arrow. Raises as `engine.answer_in_batches`."""
         from tasks.storage import engine
 
         return engine.arrow_batches(self, query, rows, values)

@@ -1,12 +1,18 @@
 """Questions in SQL give what pages show: nothing behind a mask leaves, whatever the question does with a column."""
 
+import io
 import json
+import os
 import random
 import shutil
+import signal
+import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -290,9 +296,101 @@ def test_a_file_holds_all_rows_by_its_suffix(questions, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{stem}{s}" for stem in ("a", "none") for s in (".csv", ".json", ".jsonl", ".parquet")
     }
-    with pytest.raises(BadInput, match="VARCHAR"):
-        write_answer(questions.answer("SELECT INTERVAL 1 DAY AS x"), tmp_path / "b.parquet")
-    assert not (tmp_path / "b.parquet").exists()
+
+
+AS_TEXTS = {
+    "TIMESTAMP '2024-01-02 03:00:00' - TIMESTAMP '2024-01-01'": "1 day 03:00:00",
+    "[INTERVAL 2 HOUR]": ["02:00:00"],
+    "[INTERVAL 2 HOUR]::INTERVAL[1]": ["02:00:00"],
+    "{'a': 1, 'it''s \"b\"': INTERVAL 1 MONTH}": {"a": 1, 'it\'s "b"': "1 month"},
+    "'01:02:03+02'::TIMETZ": "01:02:03+02",
+    "union_value(a := 1)": "1",
+    "'101'::BIT": "101",
+    "12::VARINT": "12",
+    "1::VARIANT": "1",
+}
+"""Expression of a type that files, JSON and polars lack -> its value in an answer."""
+
+
+@pytest.mark.parametrize("expression", AS_TEXTS)
+@pytest.mark.parametrize("is_release", [False, True])
+def test_values_that_files_cannot_hold_are_texts(questions, small_release, tmp_path, expression, is_release):
+    asked = OfAskedRelease(small_release) if is_release else questions
+    value, question = AS_TEXTS[expression], f'SELECT {expression} AS "an ""x"""'
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        write_answer(asked.answer(question), tmp_path / f"a{suffix}")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {'an "x"': value}
+    assert pl.read_parquet(tmp_path / "a.parquet").rows() == [(value,)]
+    assert pl.from_arrow(pa.Table.from_batches(asked.answer(question))).rows() == [(value,)]
+    assert "02:00:00" in (tmp_path / "a.csv").read_text() or "02:00:00" not in str(value)
+
+
+def test_a_map_keeps_its_plain_part(questions):
+    (row,) = rows_of(questions, "SELECT MAP {'a': INTERVAL 1 DAY} AS x, MAP {'b': 1} AS y")
+    assert (row["x"], row["y"]) == ([("a", "1 day")], [("b", 1)])
+
+
+@pytest.mark.parametrize("value", ["'infinity'::DATE", "'-infinity'::TIMESTAMP", "'0044-03-15 (BC)'::DATE"])
+def test_a_date_that_is_none_ends_in_one_line(refused, own, tmp_path, value):
+    (tmp_path / "out").mkdir()
+    out = tmp_path / "out" / "x.csv"
+    for more in ([], ["--json"], ["--out", out]):
+        assert "write CAST(… AS VARCHAR)" in refused("sql", own.store.root, f"SELECT {value} AS x", *more)
+    assert [*out.parent.iterdir()] == []
+
+
+def test_a_file_and_json_on_the_terminal_are_one_or_the_other(refused, looked, tmp_path):
+    line = refused("sql", looked.store.root, "SELECT 1", "--json", "--out", tmp_path / "x.csv")
+    assert "give one of them" in line
+    assert [*tmp_path.iterdir()] == []
+
+
+ENDLESS = "SELECT sum(a.range) AS x FROM range(1000000000) AS a, range(1000000000) AS b"
+
+
+@pytest.fixture
+def interrupted():
+    """Sends Ctrl-C once, when the engine works on a question."""
+
+    def send() -> None:
+        main = threading.main_thread().ident
+        seen = 0
+        while not ended.wait(0.05):
+            frame = sys._current_frames()[main]
+            seen = seen + 1 if frame.f_code.co_name in ("arrow_batches", "answer") else 0
+            if seen == 10:  # it is in a call of the engine, and in none of Python's lines
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    ended, thread = threading.Event(), threading.Thread(target=send)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("is_release", [False, True])
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_stays_one(questions, small_release, is_release):
+    asked = OfAskedRelease(small_release) if is_release else questions
+    with pytest.raises(KeyboardInterrupt):
+        rows_of(asked, ENDLESS)
+    assert rows_of(asked, "SELECT 7 AS x") == [{"x": 7}]
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupted_question_ends_the_command_without_a_file(curate, own, tmp_path):
+    (tmp_path / "out").mkdir()
+    status, out, err = curate("sql", own.store.root, ENDLESS, "--out", tmp_path / "out" / "x.csv")
+    assert (status, out, err.strip()) == (130, "", "")
+    assert [*(tmp_path / "out").iterdir()] == []
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_the_prompt_goes_on_after_an_interrupted_question(curate, looked, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{ENDLESS};\nSELECT 7 AS seven;"))
+    status, out, err = curate("sql", looked.store.root)
+    assert (status, "seven" in out, "curate: stopped" in err) == (0, True, True)
 
 
 def test_the_command_prints_a_bounded_table(curate, looked):
@@ -339,8 +437,6 @@ def test_nothing_is_answered_while_a_takedown_is_unfinished(refused, own):
 
 
 def test_the_prompt_answers_until_its_input_ends(curate, own, monkeypatch):
-    import io
-
     typed = ".tables\n\\d battles\nSELECT count(*) AS votes\nFROM battles;\nSELECT nope;\nSELECT 7 AS seven"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     status, out, err = curate("sql", own.store.root)

@@ -550,3 +550,13 @@ def test_an_iterator_is_for_batches_alone(store):
 def test_an_iterator_without_a_frame_is_an_error(store):
     with pytest.raises(ValueError, match="at least one"):
         [*store.batches("SELECT * FROM given", given=iter(()))]
+
+
+def test_an_interrupt_while_rows_are_read_stays_one(store):
+    def frames():
+        yield pl.DataFrame({"x": range(3)})
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(store.batches("SELECT * FROM given", given=frames()))
+    assert store.ask("SELECT 7 AS x").rows() == [(7,)]
