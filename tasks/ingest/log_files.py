@@ -521,10 +521,9 @@ def _misfit(file: LogFile, shape: FormatAdapter) -> str | None:
 
 
 def _lacking(columns: frozenset[str], shape: FormatAdapter) -> str:
-    """The fewest columns that a file needs more to be of a format."""
-    lacking_of_sets = [sorted(names - columns) for names in shape.column_sets]
-    fewest = min(lacking_of_sets, key=len)
-    return ", ".join(fewest)
+    """The fewest columns that a file needs more to be of a format; of equally few those beside the most others."""
+    nearest = min(shape.column_sets, key=lambda names: (len(names - columns), -len(names & columns)))
+    return ", ".join(sorted(nearest - columns))
 
 
 def _wrong_kinds(file: LogFile, shape: FormatAdapter) -> str | None:
