@@ -27,6 +27,7 @@ class RejectReason(StrEnum):
     BAD_VOTE_REASON = "bad_vote_reason"
     UNKNOWN_WINNER = "unknown_winner"
     BAD_REACTION = "bad_reaction"
+    BAD_USER = "bad_user"
     EXCLUDED_BY_SOURCE = "excluded_by_source"
     UNEXPECTED_ROW = "unexpected_row"
     BAD_ITEM = "bad_item"
@@ -63,6 +64,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.BAD_VOTE_REASON: "a vote whose reason is not a text",
     RejectReason.UNKNOWN_WINNER: "a verdict that is not one of the four",
     RejectReason.BAD_REACTION: "a vote or reaction whose turn, reasons, comment or times are not valid",
+    RejectReason.BAD_USER: "a user that is neither a text nor a number",
     RejectReason.EXCLUDED_BY_SOURCE: "a row that its source marks as not to be published, or has not searched",
     RejectReason.UNEXPECTED_ROW: "a dataset row of an unexpected shape",
     RejectReason.BAD_ITEM: "an item of a written benchmark that cannot be used",

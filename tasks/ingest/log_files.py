@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import zstandard
 
@@ -350,6 +351,10 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _HOLDS_ROWS = re.compile(r"(?i)\.(?:jsonl?|ndjson|[ct]sv|parquet|arrow|feather)(?:[.-]|\Z)")
 """Names of files that hold rows, perhaps packed or rotated in a way that is not read."""
 _ROWS_AT_ONCE = 256
+_BATCH_BYTES = 16 * 1024 * 1024
+"""Bytes of the rows that are read from a table at once; more if one row has more."""
+_BYTES_KEPT = 64
+"""Of bytes in a column of their own: as many as say that there is a file (`unread_parts.py`)."""
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
 _COLUMNS_SHOWN, _FILES_SHOWN = 8, 3
@@ -521,10 +526,9 @@ def _misfit(file: LogFile, shape: FormatAdapter) -> str | None:
 
 
 def _lacking(columns: frozenset[str], shape: FormatAdapter) -> str:
-    """The fewest columns that a file needs more to be of a format."""
-    lacking_of_sets = [sorted(names - columns) for names in shape.column_sets]
-    fewest = min(lacking_of_sets, key=len)
-    return ", ".join(fewest)
+    """The fewest columns that a file needs more to be of a format; of equally few those beside the most others."""
+    nearest = min(shape.column_sets, key=lambda names: (len(names - columns), -len(names & columns)))
+    return ", ".join(sorted(nearest - columns))
 
 
 def _wrong_kinds(file: LogFile, shape: FormatAdapter) -> str | None:
@@ -733,23 +737,45 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool, facts
         }
         leaves_to_read = [leaf for leaf in leaves_to_read if image_bytes or leaf not in beside_path]
         leaves_to_read = [leaf for leaf in leaves_to_read if facts.isdisjoint(leaf.split(".")[1:])]
-        yield from file.iter_batches(_ROWS_AT_ONCE, columns=leaves_to_read)
+        # Arrow keeps the groups of rows that it has read until its iterator ends.
+        for group in range(file.num_row_groups):
+            rows_at_once = _rows_at_once(file.metadata.row_group(group))
+            for batch in file.iter_batches(rows_at_once, row_groups=[group], columns=leaves_to_read):
+                yield batch if image_bytes else _without_bytes(batch)
         return
     with open_arrow(path) as arrow:
         for batch in arrow.batches:
             chosen_columns = batch.select(columns) if columns is not None else batch
             if not image_bytes:
-                paths = [_paths_only(column) for column in chosen_columns.columns]
-                chosen_columns = pa.RecordBatch.from_arrays(paths, names=chosen_columns.schema.names)
+                chosen_columns = _without_bytes(chosen_columns)
             yield from (
                 chosen_columns.slice(start, _ROWS_AT_ONCE) for start in range(0, chosen_columns.num_rows, _ROWS_AT_ONCE)
             )
 
 
+def _rows_at_once(group: pq.RowGroupMetaData) -> int:
+    """Rows of a batch, fewer where they are large."""
+    row_bytes = group.total_byte_size // max(group.num_rows, 1)
+    return max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES // max(row_bytes, 1)))
+
+
+def _without_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without the bytes of files that are columns of their own, or lists or structs in one."""
+    columns = [_paths_only(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _paths_only(column: pa.Array) -> pa.Array:
-    """A column of images, or of lists of images, without the field `bytes`."""
+    """A column of images, or of lists of images, without the field `bytes`; of plain bytes the beginning."""
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pc.binary_slice(column, 0, _BYTES_KEPT)
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return type(column).from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
+        whole = column.take(pa.array(range(len(column)))) if column.offset else column
+        values = whole.values
+        shorter_values = _paths_only(values)
+        if shorter_values is values:
+            return column
+        return type(whole).from_arrays(whole.offsets, shorter_values, mask=whole.is_null())
     if pa.types.is_struct(column.type) and {field.name for field in column.type} == {"bytes", "path"}:
         return pa.StructArray.from_arrays([column.field("path")], ["path"], mask=column.is_null())
     return column

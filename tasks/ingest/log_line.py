@@ -113,7 +113,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {state_count} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))
     anonymous = _names_hidden(record, states) if state_count == 2 else None
-    user_id = people.user_id(record.get("ip"))
+    user_id = people.user_id(_user(record.get("ip")))
     winner = _WINNERS.get(record_type)
     vote_reason = _vote_reason(record.get("reason")) if winner else None
     served = _served(record.get("arena")) if record_type == RecordType.CHAT else None
@@ -140,6 +140,15 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     if state_count == 2 and seen_states[0].conv_id == seen_states[1].conv_id:
         raise LineRejected(RejectReason.BAD_STATE, "both sides are one conversation")
     return seen_states
+
+
+def _user(value: object) -> str | None:
+    """The address or name of a user as a text; null where there is none."""
+    if value is None or type(value) is str:
+        return value
+    if type(value) not in (int, float):
+        raise LineRejected(RejectReason.BAD_USER, f"{type(value).__name__}, neither a text nor a number")
+    return None if value != value else str(value)
 
 
 def _vote_reason(value: object) -> str | None:

@@ -231,7 +231,7 @@ class _WordsRead:
         """The texts without these lines, and without what was taken since."""
 
     def has_lines(self, words: str | None) -> bool:
-        """Whether these words were read as lines of their own. Rows repeat messages, so they may be found again."""
+        """Whether these words were read as lines of their own. A row may repeat a message: they may be found again."""
         if not words:
             return False
         lines = _as_lines(["", words, ""])

@@ -302,11 +302,17 @@ def seconds(row: SourceRow, place: Place) -> Any:
     return UNDATED_SECONDS + place.line / 1e6
 
 
-def person(row: SourceRow) -> str | None:
-    """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
-    for key in ("judge", "judge_hash", "user_id", "user", "evaluation_session_id"):
-        if is_stated(row.get(key)):
-            return text_of_name(row[key])
+def person(
+    row: SourceRow, columns: Sequence[str] = ("judge", "judge_hash", "user_id", "user", "evaluation_session_id")
+) -> Any:
+    """The user's name in the dataset, in the first of `columns`; like an address, it is only stored as a keyed hash.
+
+    A list, an object or a truth value is no name, and is given as it is: the reader of the record rejects it.
+    """
+    for column in columns:
+        name = row.get(column)
+        if is_stated(name):
+            return name if isinstance(name, bool | list | Mapping) else text_of_name(name)
     return None
 
 

@@ -9,11 +9,19 @@ the backend then. A row of a raw export that its source marks is a reject; a fur
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.items.reject import LineRejected, RejectReason
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, RowExcluded, battle, whole_number, without_vote
+from tasks.ingest.formats.adapter import (
+    ColumnKind,
+    FormatAdapter,
+    RowExcluded,
+    battle,
+    person,
+    whole_number,
+    without_vote,
+)
 from tasks.ingest.formats.comparia_tables import COMPARIA_TABLES, REASONS
 from tasks.ingest.formats.parts import ASSISTANT, USER, messages_of, role_of
 from tasks.ingest.formats.pictures import SourceRow
@@ -23,6 +31,8 @@ from tasks.runtime.json_rows import loads
 _WINNERS = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
 _NO_VOTE = (None, "idk")
 """Choices of somebody who did not vote, or does not know: the row is a comparison without a vote."""
+_PEOPLE = ("visitor_id", "ip")
+"""Columns of the visitor's id, or else the address, in the older sets."""
 _PRINTED_OBJECT = re.compile(r"\A\s*ModelResponse(?:Stream)?\(|ModelResponseStream\(id=")
 """Text that Python prints of an answer that is still to come."""
 _MUST_BE = {"archived": False, "contains_pii": False, "pii_analyzed": True, "llm_analyzed": True}
@@ -68,8 +78,11 @@ def _turn_row(row: SourceRow, place: Place) -> Record:
         raise LineRejected(RejectReason.BAD_REACTION, f"turn: not one of 0 to {turn_count - 1}, the turns of the talk")
     _require_answers(*whole_talks.values())
     comparison = {**row, **whole_talks}
+    # A vote is an opinion on the answer of each side. Only the database has words about one side alone.
+    words = [{"reasons": row.get(f"reasons_{side}"), "comment": row.get(f"comment_{side}")} for side in "ab"]
     if choice in _NO_VOTE:
-        return without_vote(comparison, place, (), id_column="comparison_id")
+        record = without_vote(comparison, place, (), id_column="comparison_id")
+        return {**record, **_opinions_without_vote([{"turn": turn + 1, **of_side} for of_side in words])}
     metadata = row.get("metadata") or {}
     opinion = {
         "turn": turn + 1,
@@ -78,8 +91,6 @@ def _turn_row(row: SourceRow, place: Place) -> Record:
         "languages": metadata.get("languages"),
     }
     record = battle({**comparison, "winner": _WINNERS[choice]}, place, (), id_column="comparison_id")
-    # A vote is an opinion on the answer of each side. Only the database has words about one side alone.
-    words = ({"reasons": row.get(f"reasons_{side}"), "comment": row.get(f"comment_{side}")} for side in "ab")
     return {**record, "opinions": [{**opinion, **of_side} for of_side in words]}
 
 
@@ -87,7 +98,7 @@ def _pair_row(row: SourceRow, place: Place) -> Record:
     """The record of a row of an older set: both talks, without a vote."""
     _require_published(row, "conversation_pair_id")
     record = without_vote(_as_pair(row), place, (), id_column="conversation_pair_id")
-    return {**record, "ip": _person(row)}
+    return {**record, "ip": person(row, _PEOPLE)}
 
 
 def _vote_row(row: SourceRow, place: Place) -> Record:
@@ -99,8 +110,9 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
     chosen_model = row["chosen_model_name"]
     models = (row["model_a_name"], row["model_b_name"])
     is_equal = _is_true(row["both_equal"])
+    opinions = _opinions_of_sides(row)
     if chosen_model is None and not is_equal:
-        return _pair_row(row, place)
+        return {**_pair_row(row, place), **_opinions_without_vote(opinions)}
     if chosen_model is None:
         winner = "tie"
     elif is_equal:
@@ -110,7 +122,11 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
     else:
         raise LineRejected(RejectReason.UNKNOWN_WINNER, "the chosen model is not one of the two, or is both")
     record = battle({**_as_pair(row), "winner": winner}, place, (), id_column="conversation_pair_id")
-    # One opinion a side: on its last turn, because the vote was asked for when both talks had ended.
+    return {**record, "ip": person(row, _PEOPLE), "opinions": opinions}
+
+
+def _opinions_of_sides(row: SourceRow) -> list[SourceRow]:
+    """One opinion a side: on its last turn, because the vote was asked for when both talks had ended."""
     opinions = []
     for side in "ab":
         reasons = [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(f"conv_{name}_{side}"))]
@@ -119,7 +135,13 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
             role_of(message) == ASSISTANT for message in messages_of(_talk(row[f"conversation_{side}"]))
         )
         opinions.append({"turn": answered_turns, "reasons": reasons, "comment": comment})
-    return {**record, "ip": _person(row), "opinions": opinions}
+    return opinions
+
+
+def _opinions_without_vote(opinions: Sequence[SourceRow]) -> Record:
+    """The field of a record with what was said of answers that nobody voted on; none where nothing was said."""
+    stated = [opinion if opinion["reasons"] or opinion["comment"] else None for opinion in opinions]
+    return {"opinions": stated} if any(stated) else {}
 
 
 def _reaction_row(row: SourceRow, place: Place) -> Record:
@@ -151,7 +173,7 @@ def _reaction_row(row: SourceRow, place: Place) -> Record:
         "model": row[f"model_{side}_name"],
         "state": pair_record["states"]["ab".index(side)],
         "tstamp": pair_record["tstamp"],
-        "ip": _person(row),
+        "ip": person(row, _PEOPLE),
         "opinions": [opinion],
     }
 
@@ -179,12 +201,6 @@ def _as_pair(row: SourceRow) -> SourceRow:
 def _talk(value: Any) -> Any:
     """The messages of a talk, which the files of some exports hold as a text in JSON."""
     return loads(value) if isinstance(value, str) else value
-
-
-def _person(row: SourceRow) -> str | None:
-    """The visitor's id, or else the address; ingest stores a keyed hash of what a record has as `ip`."""
-    person = row.get("visitor_id") or row.get("ip")
-    return None if person is None else str(person)
 
 
 def _is_true(value: Any) -> bool:

@@ -132,11 +132,15 @@ def _request_rows(row: SourceRow, place: Place) -> list[SourceRow]:
 def _of_each_choice(row: SourceRow) -> list[SourceRow]:
     """The row once for each of its choices: the first with the id of the row, others with their number behind it."""
     response = _parsed_response(row.get("response"))
+    if response not in (None, []) and not isinstance(response, str | Mapping):
+        raise LineRejected(RejectReason.BAD_MESSAGES, f"the response is a {type(response).__name__}")
     row = {"messages": row["messages"], **row, "response": response}  # in the order in which they are counted
     # the choices stand in the row, or else in its response
     holder = response if isinstance(response, Mapping) and not row.get("choices") else row
-    choices = holder.get("choices")
-    if not isinstance(choices, list) or len(choices) < 2:
+    choices = holder.get("choices") or []
+    if choices and not isinstance(choices, list):
+        raise LineRejected(RejectReason.BAD_MESSAGES, f"the choices are a {type(choices).__name__}")
+    if len(choices) < 2:
         return [row]
     rows: list[SourceRow] = []
     for number, choice in enumerate(choices):

@@ -11,7 +11,16 @@ import orjson
 
 from schemas.items.reject import LineRejected, RejectReason
 from schemas.items.test_sets import TEST_SET_MARK
-from tasks.ingest.formats.adapter import ColumnKind, FormatAdapter, battle, chat, is_stated, text_of_name, whole_number
+from tasks.ingest.formats.adapter import (
+    ColumnKind,
+    FormatAdapter,
+    battle,
+    chat,
+    is_stated,
+    text_of_name,
+    whole_number,
+    without_vote,
+)
 from tasks.ingest.formats.beside_votes import FACTS_OF_VOTES, with_facts_of_vote
 from tasks.ingest.formats.parts import ASSISTANT, USER
 from tasks.ingest.formats.pictures import SourceRow
@@ -176,33 +185,19 @@ WILDCHAT = FormatAdapter(
 
 
 def _search_arena(row: SourceRow, place: Place) -> list[SourceRow]:
-    """One vote; of a row without a winner, which nobody voted on, two chats."""
-    sides = {side: _of_side(row, place, side) for side in "ab"}
-    shared_columns = {"judge": row.get("judge"), "timestamp": row.get("timestamp")}
-    if row["winner"] is None:
-        return [
-            {
-                "conversation_id": conversation_id,
-                "model": row[f"model_{side}"],
-                "conversation": messages,
-                **shared_columns,
-            }
-            for side, (conversation_id, messages) in sides.items()
-        ]
-    conversations = {f"conversation_{side}": messages for side, (_, messages) in sides.items()}
-    identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
-    return [{"question_id": sides["a"][0], **identity, **conversations, **shared_columns, **_facts(row)}]
-
-
-def _of_side(row: SourceRow, place: Place, side: str) -> tuple[str, Sequence[SourceRow]]:
-    """(id, messages) of a side. The metadata has the arena's own id of each conversation."""
-    metadata = row.get(f"system_{side}_metadata")
+    """One vote, or a comparison on which nobody voted. The metadata has the arena's own id of a conversation."""
+    metadata = row.get("system_a_metadata")
     conversation_id = metadata.get("conv_id") if isinstance(metadata, Mapping) else None
-    return conversation_id or text_id(f"{place.source}:{place.line}:{side}"), row[f"messages_{side}"]
+    facts = {"judge": row.get("judge"), "timestamp": row.get("timestamp"), **_facts(row)}
+    identity = {name: row[name] for name in ("model_a", "model_b", "winner")}
+    conversations = {f"conversation_{side}": row[f"messages_{side}"] for side in "ab"}
+    return [{"question_id": conversation_id, **identity, **conversations, **facts}]
 
 
 def _search_record(row: SourceRow, place: Place) -> Record:
-    return _votes(row, place) if "winner" in row else _chats(row, place)
+    if row["winner"] is not None:
+        return _votes(row, place)
+    return without_vote(row, place, (), id_column="question_id")
 
 
 SEARCH_ARENA = FormatAdapter(

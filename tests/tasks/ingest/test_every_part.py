@@ -1,4 +1,4 @@
-"""The law of parts holds for each format: a part is stored, or counted as unread in its place, or rejects its row."""
+"""The law of parts for each format: a part is stored, or counted as unread in its place, or its row is a reject."""
 
 import json
 from collections import Counter

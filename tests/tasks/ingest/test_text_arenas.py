@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import BadInput
 from schemas.items.test_sets import TEST_SET_MARK
 from tasks.ingest.log_files import source_files
+from tasks.ingest.shrunk import require_whole
 from tasks.storage.tables import Store
 from tests.tasks.ingest.foreign import assert_conserved, put_rows, sentence, with_each_null
 from tests.tasks.ingest.logs import ingested, rejected, texts
@@ -186,6 +187,18 @@ def test_rows_of_search_arena_without_a_winner_are_two_chats_and_no_vote(tmp_pat
     assert store.read("sightings").filter(line=2)["side"].to_list() == [0, 1]
     assert store.read("battles")["winner"].to_list() == ["model_a"]
     assert conversations["unread_parts"].explode().drop_nulls().is_empty()
+
+
+def test_a_row_of_search_arena_that_gets_a_winner_later_is_a_vote_and_has_lost_nothing(tmp_path):
+    rows = [row_of_search_arena(number) | {"winner": None} for number in range(4)]
+    rows[3]["timestamp"] = None
+    unvoted = ingested(put_rows(tmp_path / "data", rows, "parquet"), tmp_path / "store").read("conversations")
+    voted = [row | {"winner": WINNERS[number % 3]} for number, row in enumerate(rows)]
+    store = ingested(put_rows(tmp_path / "data", voted, "parquet"), tmp_path / "store")
+    require_whole(store)
+    assert store.height("battles") == 4
+    ids = "conversation_id"
+    assert store.read("conversations")[ids].sort().equals(unvoted[ids].sort())
 
 
 @pytest.mark.parametrize(
