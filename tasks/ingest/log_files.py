@@ -354,7 +354,7 @@ _ROWS_AT_ONCE = 256
 _BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of the rows that are read from a table at once; more if one row has more."""
 _BYTES_KEPT = 64
-"""Of bytes in a column of their own: as many as say that there is a file (`unread_parts.py`)."""
+"""Bytes kept of each value of a column of plain bytes: as many as say that there is a file (`unread_parts.py`)."""
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
 _COLUMNS_SHOWN, _FILES_SHOWN = 8, 3
@@ -755,7 +755,7 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool, facts
 
 def _rows_at_once(group: pq.RowGroupMetaData) -> int:
     """Rows of a batch, fewer where they are large."""
-    row_bytes = group.total_byte_size // max(group.num_rows, 1)
+    row_bytes: int = group.total_byte_size // max(group.num_rows, 1)
     return max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES // max(row_bytes, 1)))
 
 
