@@ -755,7 +755,7 @@ def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool, facts
 
 def _rows_at_once(group: pq.RowGroupMetaData) -> int:
     """Rows of a batch, fewer where they are large."""
-    row_bytes = group.total_byte_size // max(group.num_rows, 1)
+    row_bytes: int = group.total_byte_size // max(group.num_rows, 1)
     return max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES // max(row_bytes, 1)))
 
 

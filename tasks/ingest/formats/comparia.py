@@ -127,7 +127,7 @@ def _vote_row(row: SourceRow, place: Place) -> Record:
 
 def _opinions_of_sides(row: SourceRow) -> list[SourceRow]:
     """One opinion a side: on its last turn, because the vote was asked for when both talks had ended."""
-    opinions = []
+    opinions: list[SourceRow] = []
     for side in "ab":
         reasons = [f"{name}{sign}" for name, sign in REASONS.items() if _is_true(row.get(f"conv_{name}_{side}"))]
         comment = row.get(f"conv_comments_{side}")
