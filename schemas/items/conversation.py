@@ -6,8 +6,8 @@ from enum import StrEnum
 from schemas.items.decision import Redaction
 from schemas.row import Int32, Row
 
-UNDATED_BEFORE = datetime(2023, 1, 1, 1, tzinfo=UTC)
-"""Dataset rows without a timestamp get times in the hour before this, in row order; no arena existed then."""
+UNDATED_FROM, UNDATED_BEFORE = datetime(2023, 1, 1, tzinfo=UTC), datetime(2023, 1, 1, 1, tzinfo=UTC)
+"""Dataset rows without a timestamp get times in this hour, in row order. Nothing else is known to be of it."""
 
 
 class RecordType(StrEnum):
@@ -204,7 +204,7 @@ class Conversation(Row):
     unread_parts: list[str] | None
     """Kinds of its parts that were not read, once each part; null in older stores, as if there were none."""
     tstamp: datetime
-    """Time of the last log line of the conversation (UTC); before 2023-01-01 01:00 when the dataset has no time."""
+    """Time of the last log line of the conversation (UTC); in the first hour of 2023 when the dataset has no time."""
     day: date
     """UTC day of the conversation's first log line."""
     user_id: str | None

@@ -52,7 +52,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.NOT_A_RECORD: "a line that is not a JSON object",
     RejectReason.LINE_TOO_LONG: "a line of more than 16 MiB",
     RejectReason.UNKNOWN_TYPE: "a record whose type is not one of the ten",
-    RejectReason.BAD_TIMESTAMP: "no timestamp between 2023 and 2099",
+    RejectReason.BAD_TIMESTAMP: "no timestamp between 2022 and 2099",
     RejectReason.BAD_STATE: "no conversation state, or an invalid one",
     RejectReason.BAD_CONVERSATION_ID: "no conversation id, or an invalid one",
     RejectReason.BAD_MODEL: "no model name, or an invalid one",

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from schemas.items.conversation import UNDATED_BEFORE
 from schemas.tags import TAGS
 from tasks.explore.masking import MaskedStore, masked_text
+from tasks.runtime.times import IS_DATED
 from tasks.shown import BATTLE, CONVERSATION, FAILURE, PROMPT, SIDE, item_key
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import english_name, marks
 from tasks.storage.queries.repeated_values import FoundSpan, values_of_items, with_repeats
 from tasks.storage.queries.signals import latest_query
 
-_SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
-_LOGGED_DAY = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("day").cast(pl.String))
+_SECONDS = pl.when(IS_DATED).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
+_LOGGED_DAY = pl.when(IS_DATED).then(pl.col("day").cast(pl.String))
 IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
 """Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
 LISTED_AT_ONCE = 4_096

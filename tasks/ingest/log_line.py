@@ -30,7 +30,7 @@ _HASH = re.compile(r"[0-9a-fA-F]{32}")
 _BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-fA-F]{32})(?:\.[a-zA-Z]{3,4})?")
 is_conv_id = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
-_FIRST_SECOND = 1_672_531_200  # 2023-01-01
+_FIRST_SECOND = 1_640_995_200  # 2022-01-01
 _MODEL_CHARACTERS_MAX, _TOKENS_MAX = 200, 2**31 - 1
 _LIKED: dict[object, bool] = {RecordType.UPVOTE.value: True, RecordType.DOWNVOTE.value: False}
 _NO_OPINION: dict[str, Any] = dict.fromkeys(Opinion.model_fields) | {
@@ -323,7 +323,7 @@ def _microseconds(value: object) -> int:
     except ValueError as error:
         raise LineRejected(RejectReason.BAD_TIMESTAMP, str(error)) from None
     if not _FIRST_SECOND * 1_000_000 <= microseconds < END_SECONDS * 1_000_000:
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"read as {form}, not between 2023 and 2099")
+        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"read as {form}, not between 2022 and 2099")
     return microseconds
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from schemas.errors import LogsHeld
-from schemas.items.conversation import UNDATED_BEFORE, RecordType, ShrunkFile
+from schemas.items.conversation import RecordType, ShrunkFile
 from tasks.ingest.log_files import first_name
+from tasks.runtime.times import IS_DATED
 from tasks.storage.parts import PART_ROWS_MAX, parts_with
 from tasks.storage.tables import Store
 
@@ -86,7 +87,7 @@ def _records(store: Store, part: str) -> Iterator[pl.DataFrame]:
 
     Rows of such records have a number of their line as `tstamp`, which says nothing about whether they are the same.
     """
-    stated_time = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then("tstamp")
+    stated_time = pl.when(IS_DATED).then("tstamp")
     for rows in store.part_slices("sightings", part, _COLUMNS, PART_ROWS_MAX):
         yield rows.with_columns(stated_time=stated_time)
 

@@ -13,11 +13,12 @@ from functools import cache
 
 import polars as pl
 
-from schemas.items.conversation import UNDATED_BEFORE, Battle, Conversation
+from schemas.items.conversation import Battle, Conversation
 from schemas.items.review import HeldVerdict, QueueName
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
+from tasks.runtime.times import IS_DATED
 from tasks.storage.content_id import combined_id, number_of
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import answers_of, names_model, unseen_marks
@@ -76,7 +77,7 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "item_unchecked": pl.col("item_unchecked"),
     "item_incorrect": pl.col("item_incorrect"),
     "item_harmful": pl.col("item_harmful"),
-    "undated": pl.col("tstamp") < UNDATED_BEFORE,
+    "undated": ~IS_DATED,
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),

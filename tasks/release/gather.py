@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterator
 
 import polars as pl
 
-from schemas.items.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE, UNDATED_FROM
 from schemas.policy import Linkage
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import public_prompts, withheld_conversations
 from tasks.release.dataset_card import unlinked
+from tasks.runtime.times import IS_DATED
 from tasks.storage.parquet import compact
 from tasks.storage.queries.conversation_features import (
     CATEGORIES,
@@ -37,7 +38,7 @@ MEAN_ROW_BYTES = 4_096
 _CONVERSATIONS_A_BATTLE = 4
 """A block has so many times fewer battles than conversations: a battle has two, whose texts are held twice."""
 
-_SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
+_SECONDS = pl.when(IS_DATED).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
 _SIDES = ("conversation_a", "conversation_b")
 
@@ -186,8 +187,9 @@ class Gathered:
         if self._linkage.times == "exact":
             return query.format(released_time="tstamp")
         coarse = f"date_trunc('{self._linkage.times}', tstamp)"
-        undated = UNDATED_BEFORE.isoformat()
-        return query.format(released_time=f"if(tstamp >= TIMESTAMPTZ '{undated}', {coarse}, NULL) NULLS FIRST")
+        hour = (f"TIMESTAMPTZ '{end.isoformat()}'" for end in (UNDATED_FROM, UNDATED_BEFORE))
+        is_dated = "tstamp < {} OR tstamp >= {}".format(*hour)
+        return query.format(released_time=f"if({is_dated}, {coarse}, NULL) NULLS FIRST")
 
     def _with_messages(self, block: pl.DataFrame) -> pl.DataFrame:
         """Conversations of a block, with their `turns`."""

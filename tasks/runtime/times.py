@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from schemas.items.conversation import UNDATED_BEFORE, UNDATED_FROM
+
+IS_DATED = ~pl.col("tstamp").is_between(UNDATED_FROM, UNDATED_BEFORE, closed="left")
+"""Whether a row has a time of its own as `tstamp`."""
 END_SECONDS = 4_102_444_800
 """2100-01-01. A number of seconds is smaller; a larger number is in milliseconds, microseconds or nanoseconds."""
 _EARLIEST_SECONDS = 1_000_000_000

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from schemas.benches.certificate import Certificate, DroppedVotes, OffTheBoard
 from schemas.errors import BadInput, why_refused
-from schemas.items.conversation import UNDATED_BEFORE
 from tasks.release.checks.boards import RANKS_SINCE, released_tables, tables_of
 from tasks.release.contents import READ_ERRORS
 from tasks.release.registered import CardSection, OpenRelease, ReleasePart, Stated, Unsealed
+from tasks.runtime.times import IS_DATED
 from tasks.runtime.untrusted import markdown_text, one_file, one_line
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.tables import Store
@@ -52,7 +52,7 @@ def _write(unsealed: Unsealed) -> Stated:
 
 def _off_the_board(store: Store, released_models: pl.Series) -> list[OffTheBoard]:
     """Models of anonymous battles in the store that are not `released_models`: no released vote is on them."""
-    battles = battles_as_released(store).filter("anonymous", pl.col("tstamp") >= UNDATED_BEFORE)
+    battles = battles_as_released(store).filter("anonymous", IS_DATED)
     # a row is one side of an anonymous battle; below, one model that is on no released side
     sides = pl.concat(battles.select(pl.col(side).alias("model"), "tstamp") for side in ("model_a", "model_b"))
     day = pl.col("tstamp").dt.date()

@@ -15,11 +15,12 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
-from schemas.items.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE, UNDATED_FROM
 from schemas.policy import Policy, Rename
 from schemas.release import Unmeasured
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
+from tasks.runtime.times import IS_DATED
 from tasks.storage.queries.signals import Versions, lacking_ids, versions_in_use
 from tasks.storage.tables import Store
 
@@ -80,7 +81,7 @@ def battles_as_released(store: Store) -> pl.DataFrame:
 
 _DAYS = """
     -- a row is a day with conversations, and whether one of them has a time
-    SELECT day, bool_or(tstamp >= $undated_before) AS has_times
+    SELECT day, bool_or(tstamp < $undated_from OR tstamp >= $undated_before) AS has_times
     FROM conversations
     GROUP BY day
     ORDER BY day
@@ -89,7 +90,7 @@ _DAYS = """
 
 def days(store: Store) -> list[date]:
     """The days of the conversations, sorted. Conversations without a time count only when none has one."""
-    days_of_all = store.ask(_DAYS, undated_before=UNDATED_BEFORE)
+    days_of_all = store.ask(_DAYS, undated_from=UNDATED_FROM, undated_before=UNDATED_BEFORE)
     days_with_times = days_of_all.filter("has_times")
     counted_days = days_with_times if days_with_times.height else days_of_all
     return counted_days["day"].to_list()
@@ -190,7 +191,7 @@ def _name(column: str, renames: list[Rename]) -> pl.Expr:
     for rename in renames:
         applies = pl.col(column) == rename.model
         if rename.since or rename.until:
-            applies &= pl.col("tstamp") >= UNDATED_BEFORE
+            applies &= IS_DATED
         if rename.since is not None:
             applies &= pl.col("tstamp") >= rename.since
         if rename.until is not None:

@@ -368,3 +368,17 @@ def test_a_reason_of_the_database_whose_sign_nobody_knows_is_stored_without_one(
     record |= {"signs": signs, "reasons_a": ["useful", "incorrect", "off-topic", "2cool"]}
     (row,) = rows_of_comparison([record])
     assert (row["reasons_a"], row["reasons_b"]) == (stored, [])
+
+
+def test_words_about_answers_that_nobody_voted_on_are_reactions(tmp_path):
+    row = older_sets(pairs=1).votes[0] | {"chosen_model_name": None, "both_equal": False}
+    row |= {"conv_useful_a": True, "conv_comments_b": "Too long."}
+    (silent,) = older_sets(seed=8, pairs=1).votes
+    silent |= {"chosen_model_name": None} | {name: None for name in silent if name.startswith("conv_comments")}
+    silent |= {name: False for name in silent if name.startswith("conv_") and type(silent[name]) is bool}
+    store = taken_in(tmp_path, [row, silent])
+    assert store.height("battles") == 0
+    reactions = store.read("reactions").select("model", "winner", "liked", "comment").sort("comment", nulls_last=True)
+    said = zip((row["model_a_name"], row["model_b_name"]), (row["conv_comments_a"], "Too long."), strict=True)
+    assert reactions.rows() == [(model, None, None, comment) for model, comment in said]
+    assert "useful+" in store.read("reactions")["reasons"].explode().to_list()

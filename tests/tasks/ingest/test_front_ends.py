@@ -2,6 +2,7 @@
 
 import base64
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -456,3 +457,23 @@ def test_a_tree_whose_paths_grow_without_end_is_one_reject(tmp_path):
     row["chat"]["history"]["messages"] = messages
     store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
     assert rejected(store) == {("rows.json", 1): "bad_messages"}
+
+
+def test_a_chat_of_the_first_weeks_of_chatgpt_has_its_time(tmp_path):
+    december = datetime(2022, 12, 3, 12, tzinfo=UTC)
+    nodes = [node | {"time": december.timestamp() + number} for number, node in enumerate(drawn_tree(3))]
+    row = chatgpt(nodes) | {"create_time": december.timestamp()}
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    assert rejected(store) == {}
+    assert set(store.read("conversations")["day"]) == {december.date()}
+
+
+def test_an_upload_of_chatgpt_that_is_no_picture_is_counted(tmp_path):
+    row = chatgpt(drawn_tree(3))
+    uploads = [{"name": "a.pdf", "mime_type": "application/pdf"}, {"name": "a.png", "mime_type": "image/png"}]
+    first = row["mapping"]["n0"]["message"]
+    first["metadata"]["attachments"] = uploads
+    first["content"]["parts"].append({"content_type": "image_asset_pointer", "asset_pointer": "file-service://a"})
+    store = ingested(put_rows(tmp_path / "data", [row], "array"), tmp_path / "store")
+    told = store.read("conversations").select("unread_parts", "image_problems").unique().rows()
+    assert told == [(["attachment"], ["image_missing"])]

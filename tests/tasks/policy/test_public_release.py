@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.items.conversation import UNDATED_BEFORE, Conversation
+from schemas.items.conversation import UNDATED_BEFORE, UNDATED_FROM, Conversation
 from schemas.items.image import Preset
 from schemas.tables import SIGNALS
 from tasks.policy import policy_file
@@ -137,9 +137,11 @@ def test_a_conversation_without_images_is_only_marked(deciding):
 
 
 def test_a_conversation_of_a_dataset_without_times_is_only_marked(deciding):
-    chats = [_subject("old", tstamp=UNDATED_BEFORE - timedelta(seconds=1)), _subject("new", tstamp=UNDATED_BEFORE)]
-    decided = deciding.given(chats).decide()
+    second = timedelta(seconds=1)
+    times = {"older": UNDATED_FROM - second, "old": UNDATED_BEFORE - second, "new": UNDATED_BEFORE}
+    decided = deciding.given([_subject(name, tstamp=time) for name, time in times.items()]).decide()
     assert {name: (row["keep"], row["tags"]) for name, row in decided.items()} == {
+        "older": (True, []),
         "old": (True, ["undated"]),
         "new": (True, []),
     }

@@ -5,7 +5,7 @@ from datetime import timedelta
 import polars as pl
 import pytest
 
-from schemas.items.conversation import UNDATED_BEFORE
+from schemas.items.conversation import UNDATED_BEFORE, UNDATED_FROM
 from schemas.items.image import NearImage
 from schemas.policy import Rename, policy_hash
 from tasks.release import gather
@@ -61,6 +61,16 @@ def test_a_time_that_nobody_knows_is_released_as_none(own_store):
     times = dict(chat.select("conversation_id", "tstamp").iter_rows())
     assert [name for name, time in times.items() if time is None] == ["c03"]
     assert days(own_store)[0].year == 2024
+
+
+def test_a_time_before_the_hour_of_those_that_nobody_knows_is_released(own_store):
+    conversations = own_store.read("conversations")
+    early = pl.when(conversation_id="c03").then(UNDATED_FROM - timedelta(days=30)).otherwise("tstamp")
+    own_store.replace("conversations", conversations.with_columns(tstamp=early, day=early.dt.date()))
+    chat = gathered_rows(own_store).rows["chat"]
+    assert chat["tstamp"].null_count() == 0
+    assert chat["conversation_id"][0] == "c03"
+    assert days(own_store)[0].year == 2022
 
 
 def test_an_undecided_conversation_is_not_released(own_store):
