@@ -7,7 +7,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,10 +182,24 @@ def _is_table(value: Any) -> bool:
     return bool(rows) and all(isinstance(row, dict) for row in rows)
 
 
+_BEHIND_ALL = "\x1ebehind all lines\x1e"
+"""A line of ours behind those of a file, which is a record of its own unless a quote is open at the end."""
+
+
 def _delimited(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_CELL_MAX)
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        yield from csv.DictReader(lines, delimiter=delimiter)
+        header = list[str]()
+        for record in csv.reader(chain(lines, [_BEHIND_ALL]), delimiter=delimiter):
+            if record == [_BEHIND_ALL]:
+                return
+            if record and record[-1].endswith(_BEHIND_ALL):
+                raise BadInput(
+                    f"{str(path)!r} has a quote that is never closed; close it, or double each quote in a cell"
+                )
+            if header and record:
+                yield dict.fromkeys(header) | dict(zip(header, record, strict=False))
+            header = header or record
 
 
 def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:

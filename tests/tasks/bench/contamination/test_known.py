@@ -19,6 +19,7 @@ import pytest
 from schemas.benches.known import KnownBounds, KnownMatch, ShownAs
 from schemas.errors import BadInput
 from schemas.settings import Settings
+from tasks.bench.contamination.check import text_rows
 from tasks.bench.contamination.known_index import update_known_images
 from tasks.bench.contamination.known_sources import known_benchmarks
 from tasks.bench.steps import find_known, index_benchmarks
@@ -415,6 +416,20 @@ def test_a_broken_table_ends_in_one_line_that_names_it(tmp_path, providers, benc
     with pytest.raises(BadInput, match=rf"broken\{suffix}' ") as raised:
         arena.compare(benchmark_folder)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@pytest.mark.parametrize("open_in", ["header", "first", "last"])
+def test_a_quote_that_is_never_closed_ends_in_one_line(tmp_path, suffix, open_in):
+    sign = {".csv": ",", ".tsv": "\t"}[suffix]
+    texts = {"header": "question", "first": "What is it?", "last": "And why?"}
+    lines = [f"{number}{sign}" + '"' * (name == open_in) + text for number, (name, text) in enumerate(texts.items())]
+    table = tmp_path / f"table{suffix}"
+    table.write_text("\n".join(lines))
+    with pytest.raises(BadInput, match="a quote that is never closed"):
+        list(text_rows(table))
+    table.write_text("\n".join(line + '"' * ('"' in line) for line in lines))
+    assert [row["question"] for row in text_rows(table)] == [texts["first"], texts["last"]]
 
 
 @pytest.mark.parametrize("lacking", ["image_inside", "image_embedding"])
