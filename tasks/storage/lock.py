@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -125,17 +124,17 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
     _take(store, lease, terms)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background processes ignore it
-    ended, renewed_at = threading.Event(), [_now()]
-    renewing = threading.Thread(target=_renew, args=(store, lease, terms, ended, renewed_at), daemon=True)
+    hold = _Hold(store, lease, terms)
+    renewing = threading.Thread(target=hold.renew, daemon=True)
     renewing.start()
-    HOLDS[store.path] = partial(_require_held, store, lease, terms, ended, renewed_at)
+    HOLDS[store.path] = hold.require
     try:
         yield
     finally:
         del HOLDS[store.path]
         for table in TABLES:
             LISTS.pop((store.path, table), None)
-        ended.set()
+        hold.ended.set()
         renewing.join()
         with suppress(Exception):  # if the store does not answer, the lease expires
             if store.read_bytes(_FILE) == lease:
@@ -189,39 +188,54 @@ def _now() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def _renew(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
-    while not ended.wait(terms.renewed_every):
-        # Every object store has its own errors; the run itself meets and reports the same one.
-        with suppress(Exception):
-            if _lost(store, lease, renewed_at) and not ended.is_set():
-                sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
-                _thread.interrupt_main()
-                return
+class _Hold:
+    """A lease that this process has taken, and renews."""
 
+    def __init__(self, store: Store, lease: bytes, terms: Terms) -> None:
+        self._store, self._lease, self._terms = store, lease, terms
+        self.ended = threading.Event()
+        self._renewed_at = _now()
+        self._one_at_a_time = threading.Lock()
 
-def _require_held(store: Store, lease: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
-    """Raises StoreUnwell when another run holds the lease, and ends the renewing, which would say the same again.
+    def renew(self) -> None:
+        """Renew the lease until it is ended; interrupts this process when another run holds it."""
+        while not self.ended.wait(self._terms.renewed_every):
+            # Every object store has its own errors; the run itself meets and reports the same one.
+            with suppress(Exception), self._one_at_a_time:
+                if self._is_lost() and not self.ended.is_set():
+                    sys.stderr.write(f"curate: another run has taken store {self._store.root!r} over; this one stops\n")
+                    _thread.interrupt_main()
+                    return
 
-    The lease file is read only when it was lost, or may have expired since the last renewal, as after a suspend. An
-    object store that does not answer then raises its own error.
-    """
-    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, lease, renewed_at):
-        ended.set()
-        raise StoreUnwell(
-            f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
-            "Run it again when the other has ended"
-        )
+    def require(self) -> None:
+        """Raises StoreUnwell when another run holds the lease, and ends the renewing, which would say the same again.
 
+        The lease file is read only when it was lost, or may have expired since the last renewal, as after a suspend: by
+        the first of the threads that ask. An object store that does not answer then raises its own error.
+        """
+        if not self._may_have_expired():
+            return
+        with self._one_at_a_time:
+            is_lost = self._may_have_expired() and self._is_lost()
+        if is_lost:
+            self.ended.set()
+            raise StoreUnwell(
+                f"store {self._store.root!r} was taken over by another run while this one stood still; nothing more is "
+                "written. Run it again when the other has ended"
+            )
 
-def _lost(store: Store, lease: bytes, renewed_at: list[float]) -> bool:
-    """Renew the lease. True when another run holds it. Raises as the object store does when that does not answer."""
-    began = _now()
-    if store.read_bytes(_FILE) != lease:
-        renewed_at[0] = -math.inf  # nothing more may be written
-        return True
-    store.fs.pipe_file(store.at(_FILE), lease)
-    renewed_at[0] = began
-    return False
+    def _may_have_expired(self) -> bool:
+        return _now() - self._renewed_at > self._terms.expires_after - self._terms.renewed_every
+
+    def _is_lost(self) -> bool:
+        """Renew the lease. True when another run holds it. Raises as an object store does that does not answer."""
+        began = _now()
+        if self._store.read_bytes(_FILE) != self._lease:
+            self._renewed_at = -math.inf  # nothing more may be written
+            return True
+        self._store.fs.pipe_file(self._store.at(_FILE), self._lease)
+        self._renewed_at = began
+        return False
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
