@@ -354,7 +354,7 @@ _ROWS_AT_ONCE = 256
 _BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of the rows that are read from a table at once; more if one row has more."""
 _BYTES_KEPT = 64
-"""Of bytes in a column of their own: as many as say that there is a file (`unread_parts.py`)."""
+"""Number of bytes that say that there is a file (`unread_parts.py`), kept of those in a column of their own."""
 _LINES_TRIED = 100
 """If this many first lines are broken, the file is not JSON Lines."""
 _COLUMNS_SHOWN, _FILES_SHOWN = 8, 3
