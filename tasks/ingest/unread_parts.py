@@ -223,7 +223,7 @@ class _WordsRead:
         # Between two texts that an adapter joined there is an end of a line.
         self._text = _as_lines(["", *texts, ""])
         self._position = 0
-        """Behind the lines that were found last."""
+        """Place behind the lines that were found last."""
         self._searches_left = 2 * _SEARCHES_FROM_START_MAX
         self._found: list[tuple[int, int]] = []
         """First character, and the one behind the last, of all lines that were found."""
