@@ -1,6 +1,7 @@
 """What trainers do with an exported folder before they train, up to their checks, as their source says.
 
-The trainers are not installed; `datasets`, with which all of them read files, is. TRL: dpo_trainer.py (714, 320, 314),
+`datasets`, with which all of them read files, is installed. Where TRL is, too, its own `prepare_multimodal_messages`
+takes each row; the tests need no trainer. TRL: dpo_trainer.py (714, 320, 314),
 kto_trainer.py (768), data_utils.py (`prepare_multimodal_messages`) and trainer/utils.py (1086) at f2cd577.
 LLaMA-Factory: data/parser.py at 01d3ac6, data/loader.py at dda34b5, data/converter.py at 908cd68 (sharegpt),
 data/processor/pairwise.py at 2bbe657, and `_validate_messages` of data/mm_plugin.py at ff6d4d1. OpenAI has no loader;
@@ -10,6 +11,8 @@ its guide of preference data says what a line is.
 import contextlib
 import json
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,11 @@ def _without_nulls(value: Any) -> Any:
 
 def _require_images(messages: list[Row], images: list[Any]) -> None:
     """Every image part without a picture gets the next image, and none may be left over."""
+    if find_spec("trl") is not None:
+        try:
+            import_module("trl.data_utils").prepare_multimodal_messages(messages, images=images)
+        except ValueError as error:
+            raise TrainerError(str(error)) from None
     parts = [part for message in messages if isinstance(message["content"], list) for part in message["content"]]
     marks = [part for part in parts if part["type"] == "image" and "image" not in part]
     if len(marks) != len(images):
