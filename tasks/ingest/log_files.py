@@ -439,6 +439,7 @@ def _files_beside(place: Path, are_logs: bool) -> Iterable[Path]:
     """Paths of a folder that may be files of rows; of arena logs without these and without their folders of images."""
     if not are_logs:
         return _files_below(place)
+    # whatever stands in a folder that holds logs: those of other days and their packed copies are known by their names
     beside_logs = (path for server in server_folders(place) for path in sorted(server.iterdir()))
     return (path for path in beside_logs if path.name not in _INFO and not _NAME.fullmatch(path.name))
 
@@ -687,11 +688,13 @@ def table_rows(
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of a batch, maps as objects; null in place of a time that Python does not have."""
     batch.validate(full=True)  # polars panics at a text that is no UTF-8
+    # a list of cells for each column, in order; then a row is a name and a cell of each column
     columns = [_cells(column) for column in batch.columns]
     return [dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _cells(column: pa.Array) -> list[Any]:
+    """The values of a column as Python has them, one each row."""
     if _is_of_texts_and_numbers(column.type):
         return pl.Series(column).to_list()  # of lists of objects, in a third of Arrow's time
     try:
