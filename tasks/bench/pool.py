@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.spatial.distance import jensenshannon
 
 from schemas.benches.bench import BenchFilter, BenchMeasure
 from schemas.errors import BadInput
@@ -156,6 +155,8 @@ def _measure(
         unload(vectors)
         unload(cosines)
     among_pool = float(_distance(cosines[np.searchsorted(measured_rows, others)]).mean())
+
+    from scipy.spatial.distance import jensenshannon  # slow to load
 
     def measured(rows: RowNumbers) -> dict[str, float]:
         at = np.searchsorted(measured_rows, rows)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import PIL.Image
 import polars as pl
-from scipy.stats import kendalltau, spearmanr
 
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.images import PresetFolder
@@ -105,6 +104,8 @@ def board_beside_strengths(expected: Path, store: Store) -> tuple[list[tuple[str
     rows = [(model, score, float(strengths[model])) for model, score in ranked if model in strengths]
     if len(rows) < 2:
         return None
+    from scipy.stats import kendalltau, spearmanr  # slow to load
+
     _, scores, planted = zip(*rows, strict=True)
     return rows, float(spearmanr(scores, planted).statistic), float(kendalltau(scores, planted).statistic)
 

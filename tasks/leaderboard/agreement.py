@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import kendalltau, spearmanr
 
 from schemas.benches.bench import BenchAgreement
 from schemas.errors import BadInput
@@ -38,6 +37,8 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
             f"the two boards share {len(models)} models; agreement needs at least two (one has {names[0]} …, the other "
             f"{names[1]} …)"
         )
+    from scipy.stats import kendalltau, spearmanr  # slow to load
+
     a, b = (np.array([_numbers(rows[name]) for name in models]) for rows in (ours, theirs))
     first, second = np.triu_indices(len(models), 1)
     order, separated = _order(a[first], a[second]), _order(b[first], b[second])

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from schemas.rating import FEW_VOTES
@@ -140,6 +139,7 @@ def open_intervals(
 
 def _profile_end(offset: Vector, wins: Vector, games: Vector, side: int) -> float:
     """The lower (side -1) or upper (1) strength where the log-likelihood is `_DROP95` below its maximum."""
+    from scipy.optimize import brentq  # slow to load
 
     def likelihood(strength: float) -> float:
         return float(wins @ log_expit(strength + offset) + (games - wins) @ log_expit(-strength - offset))

@@ -11,7 +11,6 @@ from itertools import chain, count
 
 import numpy as np
 import polars as pl
-from scipy.cluster.hierarchy import linkage
 
 from schemas.items.topic import NAMELESS, KeptTopicName, TopicMerge
 from schemas.signals import PiiSpan
@@ -218,6 +217,8 @@ def topic_tree(vectors: Vectors, labels: ClusterLabels) -> pl.DataFrame:
     sizes = dict(enumerate(np.bincount(labels[labels >= 0], minlength=count).tolist()))
     rows: list[tuple[int, int, int, float, int]] = []
     if len(topics) > 1:
+        from scipy.cluster.hierarchy import linkage  # slow to load
+
         centroids = np.stack([vectors[labels == topic].mean(axis=0, dtype=np.float64) for topic in topics])
         nodes = [*topics.tolist(), *range(count, count + len(topics) - 1)]
         for node, merge in enumerate(linkage(centroids, method="average", metric="cosine"), count):

@@ -21,7 +21,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.optimize import linear_sum_assignment
 
 from schemas.items.topic import TopicFit
 from schemas.settings import Settings, TopicSettings
@@ -395,6 +394,8 @@ def _mapping(pairs: pl.DataFrame) -> list[tuple[int, int]]:
     old, new = real["old_topic"].to_numpy(), real["new_topic"].to_numpy()
     shared = np.zeros((old.max() + 1, new.max() + 1))
     shared[old, new] = real["documents"]
+    from scipy.optimize import linear_sum_assignment  # slow to load
+
     matched = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
     return [(int(a), int(b)) for a, b in matched if shared[a, b] > 0]
 

@@ -13,7 +13,6 @@ from importlib.resources import files
 
 import budoux
 import stopwordsiso
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 CHARACTERS = 2000
 """Characters of each prompt that are read."""
@@ -106,6 +105,8 @@ def _runs() -> re.Pattern[str]:
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # slow to load
+
     others = stopwordsiso.stopwords(language) if language != "en" and stopwordsiso.has_lang(language) else ()
     return frozenset(ENGLISH_STOP_WORDS).union(_OF_EVERY_PROMPT.split(), _OF_PROGRAMS.split(), others)
 

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 from scipy.special import expit, logsumexp
-from scipy.stats import binom, chi2
 
 from tasks.leaderboard.bradley_terry import SCALE, laplacian, log_strengths
 from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes
@@ -220,6 +219,8 @@ def focused(sides: pl.DataFrame, models: int) -> pl.DataFrame:
     p is that of as many of his votes on the model, given its share of all votes, corrected for `models`: who votes only
     where he sees his model has more.
     """
+    from scipy.stats import binom  # slow to load
+
     share = pl.col("own").sum().over("model") / pl.col("own").sum() * 2
     # a row is one voter and one model that he had in a battle
     counted = sides.group_by("voter", "model").agg(own=pl.len())
@@ -272,6 +273,8 @@ def more_often(marked: Mask, can_be_told: Mask, voters: Numbers, count: int, tru
     """
     is_countable = can_be_told & (voters >= 0)
     # a number is one voter's: his marked votes, and all of his votes that could have the mark
+    from scipy.stats import binom  # slow to load
+
     marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (is_countable & marked, is_countable))
     by_trusted = trusted[voters] & is_countable
     trusted_marked, trusted_total = (
@@ -284,6 +287,8 @@ def more_often(marked: Mask, can_be_told: Mask, voters: Numbers, count: int, tru
 
 def fisher(p_values: Sequence[Vector]) -> Vector:
     """One p-value of independent ones (Fisher 1932)."""
+    from scipy.stats import chi2  # slow to load
+
     statistic = -2 * np.sum([np.log(np.maximum(p, 1e-300)) for p in p_values], axis=0)
     return np.asarray(chi2.sf(statistic, 2 * len(p_values)))
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from scipy.stats import spearmanr
 
 from schemas.benches.certificate import (
     Apart,
@@ -102,6 +101,8 @@ def _apart(board: Sequence[Rating], method: RatingMethod) -> Apart:
 
 
 def _filters(boards: pl.DataFrame) -> Iterator[FilterEffect]:
+    from scipy.stats import spearmanr  # slow to load
+
     whole = best_first(boards.filter(slice=OVERALL)).drop_nulls("rank")
     for name in ("exclude_ties", "exclude_refusal", "exclude_preset", "style_control"):
         board = best_first(boards.filter(slice=name))

@@ -23,6 +23,14 @@ def talks(place, tmp_path):
     running.end()
 
 
+@pytest.fixture(scope="module")
+def shared_talks(place, tmp_path_factory):
+    """An arena for all tests that look at their own visitors' talks alone: its start takes longer than most of them."""
+    running = Served(place / tmp_path_factory.mktemp("shared").name, place / "models.yaml")
+    yield running
+    running.end()
+
+
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def engine(request, tmp_path_factory):
     """What starts a browser, light or dark, once for all tests of this file; each reaches this machine alone."""
@@ -145,9 +153,9 @@ def send_and_answer(page, yes: bool) -> str:
     return questions[0]
 
 
-def test_a_message_with_a_phone_number_is_sent_only_after_a_question(talks, browser):
+def test_a_message_with_a_phone_number_is_sent_only_after_a_question(shared_talks, browser):
     wrong = []
-    page = opened_page(browser, talks.url, wrong)
+    page = opened_page(browser, shared_talks.url, wrong)
     say(page, "Which colour?")
     page.get_by_label("Your message").fill("Call me at +49 30 901820")
     assert "a phone number" in send_and_answer(page, yes=False)
@@ -160,9 +168,9 @@ def test_a_message_with_a_phone_number_is_sent_only_after_a_question(talks, brow
     assert wrong == []
 
 
-def test_what_is_typed_and_not_sent_outlives_all_that_happens_beside_it(talks, browser):
+def test_what_is_typed_and_not_sent_outlives_all_that_happens_beside_it(shared_talks, browser):
     wrong, expect = [], browser.expect
-    page = opened_page(browser, talks.url, wrong)
+    page = opened_page(browser, shared_talks.url, wrong)
     say(page, "Which colour?")
     page.get_by_role("button", name="Bad answer (Model B)").click()
     reaction, comment = page.locator(".reaction"), page.locator(".reaction").get_by_label("About this answer")
@@ -189,9 +197,9 @@ def test_what_is_typed_and_not_sent_outlives_all_that_happens_beside_it(talks, b
     assert wrong == []
 
 
-def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, browser):
+def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(shared_talks, browser):
     wrong = []
-    page = opened_page(browser, talks.url, wrong)
+    page = opened_page(browser, shared_talks.url, wrong)
     say(page, "Which colour?")
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Share a link").click()
@@ -199,14 +207,14 @@ def test_a_shared_link_is_read_without_a_cookie_until_it_is_taken_back(talks, br
     reader = browser.new_context(viewport=PHONE)
     other = reader.new_page()
     other.on("pageerror", lambda error: wrong.append(str(error)))
-    other.goto(talks.url + address)
+    other.goto(shared_talks.url + address)
     assert "Which colour?" in other.inner_text("main") and other.locator(".answer:visible").count() == 2
     assert other.locator("button:visible, form").count() == 0 and reader.cookies() == []
     assert other.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
     keep(other, "link")
     page.get_by_role("button", name="Take the link back").click()
     browser.expect(page.get_by_role("button", name="Share a link")).to_be_visible()
-    assert other.goto(talks.url + address).status == 410
+    assert other.goto(shared_talks.url + address).status == 410
     browser.expect(other.locator("h1")).to_have_text("This conversation is no longer shared.")
     assert wrong == []
 
@@ -256,9 +264,9 @@ def test_long_terms_begin_at_their_title_and_are_accepted_without_scrolling(plac
     ],
     ids=["phone", "dark-phone", "dark", "arabic-phone", "arabic"],
 )
-def test_a_talk_fits_each_screen(talks, browser, look, request):
+def test_a_talk_fits_each_screen(shared_talks, browser, look, request):
     wrong = []
-    page = opened_page(browser, talks.url, wrong, **look)
+    page = opened_page(browser, shared_talks.url, wrong, **look)
     assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == ("color_scheme" in look)
     name = re.sub(r"\W+", "-", request.node.callspec.id)
     page.locator(".starter").first.scroll_into_view_if_needed()
@@ -314,9 +322,9 @@ def test_a_side_without_an_answer_gets_another_model_and_the_other_answer_stays(
         running.end()
 
 
-def test_both_answers_begin_above_the_votes_at_1366_by_768(talks, browser):
+def test_both_answers_begin_above_the_votes_at_1366_by_768(shared_talks, browser):
     wrong = []
-    page = opened_page(browser, talks.url, wrong)
+    page = opened_page(browser, shared_talks.url, wrong)
     page.locator(".starter[data-picture]").first.focus()
     page.keyboard.press("Enter")
     page.locator("#pictures img").wait_for()
@@ -348,13 +356,13 @@ def test_both_answers_begin_above_the_votes_at_1366_by_768(talks, browser):
     assert wrong == []
 
 
-def test_own_talks_are_at_the_side_where_there_is_room(talks, browser):
+def test_own_talks_are_at_the_side_where_there_is_room(shared_talks, browser):
     wrong = []
-    page = opened_page(browser, talks.url, wrong)
+    page = opened_page(browser, shared_talks.url, wrong)
     assert not page.locator("#talks").is_visible()
     say(page, "Which colour?")
     browser.expect(page.locator("#talks a[aria-current]")).to_have_text("Which colour?")
-    page.goto(talks.url)
+    page.goto(shared_talks.url)
     page.locator("#talks").get_by_role("link", name="Which colour?").click()
     page.locator(".thumb").nth(3).wait_for()
     keep(page, "listed")
