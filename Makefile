@@ -42,8 +42,8 @@ versions: ## The core and its fastest tests on Python 3.12 and 3.13, where pyenv
 
 fast: $(VENV)/core
 	@$(UV) pytest pytest-timeout hypothesis pytest-xdist
-	$(BIN)/python -m pytest -q -n 2 tests/schemas tests/tasks/images tests/tasks/policy
-	rm -rf $(VENV)/demo && $(BIN)/curate demo --out $(VENV)/demo --conversations 20 --battles 20
+	$(BIN)/python -m pytest -q -n 2 tests/schemas tests/tasks/images
+	rm -rf $(VENV)/demo && $(BIN)/curate demo --out $(VENV)/demo --conversations 12 --battles 12
 
 fuzz: .venv/full ## The fuzz tests with thirty times the examples
 	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py

@@ -172,6 +172,7 @@ below a root that one site alone has is not told from a list such as `/yes/no`. 
 match."""
 _HINT = rf"/(?:{_ROOTS})/|:/|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
 """Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
+_HINTED = re.compile(_HINT)
 _VEILED = (
     r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]"
     r"|[A-Z][0-9A-Za-z+/]{7}|[0-9a-z+/]{4}[A-Z]"
@@ -188,9 +189,8 @@ _TEXTS = {".md", ".csv", ".html", ".svg", ".cff", ".json"}
 def identifiers(text: str) -> set[str]:
     """Kinds of identifiers (ip, email, path) in a text, also in encoded form."""
     # a kind is one found in the text as it stands, in its plain spelling, or in what it holds in base64
-    return {
-        kind for spelling in {text, normalised(text).text, *_decoded(text)} for kind in _plain_identifiers(spelling)
-    }
+    spellings = {spelling for spelling in (text, normalised(text).text, *_decoded(text)) if _HINTED.search(spelling)}
+    return {kind for spelling in spellings for kind in _plain_identifiers(spelling)}
 
 
 def _decoded(text: str) -> Iterator[str]:

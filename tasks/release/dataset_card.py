@@ -5,6 +5,7 @@ rows are as coarse as the policy's `linkage` says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -316,8 +317,14 @@ def card_sections(release: Path, prompts: int, parts: Sequence[ReleasePart]) -> 
 
 def render_card(template: Path, **words: Any) -> str:
     """A card from a Jinja template. Untrusted text in `words` must have gone through `markdown_text`."""
+    return _compiled(template.read_text(encoding="utf-8")).render(words)
+
+
+@cache
+def _compiled(template: str) -> jinja2.Template:
+    """The template of this text, compiled once a process: a check of a release renders its card several times."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown, not HTML
-    return environment.from_string(template.read_text(encoding="utf-8")).render(words)
+    return environment.from_string(template)
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:

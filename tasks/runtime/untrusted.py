@@ -9,8 +9,9 @@ libyaml reads it where PyYAML has it, which is ten times as fast as Python. HTML
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
@@ -19,6 +20,9 @@ from schemas.asked_model import ArenaModel, AskedModel
 from schemas.errors import BadInput, known_values, problem_in_words, why_unreadable
 from schemas.row import Row
 from tasks.look import LOOK
+
+if TYPE_CHECKING:
+    import jinja2
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -246,13 +250,21 @@ def one_file(
     template: Path, filters: Mapping[str, Callable[..., Any]], sheets: Sequence[Path] = (), **values: Any
 ) -> str:
     """A page that opens offline and loads nothing, with our stylesheet and `sheets` in it. Every value is escaped."""
-    import jinja2  # imported late: slow to load, and most need no page
-    from markupsafe import Markup
+    from markupsafe import Markup  # imported late: slow to load, and most need no page
+
+    style = Markup("".join(sheet.read_text("utf-8") for sheet in (LOOK, *sheets)))  # noqa: S704 - files of ours
+    templates = _templates(template.parent, tuple(filters.items()))
+    return templates.get_template(template.name).render(style=style, **values)
+
+
+@cache
+def _templates(folder: Path, filters: tuple[tuple[str, Callable[..., Any]], ...]) -> "jinja2.Environment":
+    """Templates of a folder with these filters, each of which is compiled once a process."""
+    import jinja2  # imported late, too
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, LOOK.parent]), autoescape=True,
+        loader=jinja2.FileSystemLoader([folder, LOOK.parent]), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True,
     )  # fmt: skip
-    environment.filters |= filters
-    style = Markup("".join(sheet.read_text("utf-8") for sheet in (LOOK, *sheets)))  # noqa: S704 - files of ours
-    return environment.get_template(template.name).render(style=style, **values)
+    environment.filters |= dict(filters)
+    return environment
