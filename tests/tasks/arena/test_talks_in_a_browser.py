@@ -12,6 +12,7 @@ from tests.browsers import ENGINES, launched
 from tests.served_arena import NAMES, Served, curate_process, logged, models_file
 from tests.waiting import free_port
 
+UNBROKEN = "Wortohnepause" * 4
 WIDE, PHONE = {"width": 1366, "height": 768}, {"width": 390, "height": 844}
 
 
@@ -227,30 +228,36 @@ def distance_to_end(page, inner: str, outer: str) -> float:
     return b["x"] + b["width"] - a["x"] - a["width"]
 
 
+@pytest.fixture(scope="module")
+def with_long_terms(place, tmp_path_factory):
+    """An arena whose terms fill several screens."""
+    folder = tmp_path_factory.mktemp("terms")
+    (folder / "terms.md").write_text("You agree to many things. " * 400)
+    running = Served(place / folder.name, place / "models.yaml", "--terms", folder / "terms.md")
+    yield running
+    running.end()
+
+
 @pytest.mark.parametrize("look", [{"viewport": PHONE}, {"locale": "ar"}], ids=["phone", "arabic"])
-def test_long_terms_begin_at_their_title_and_are_accepted_without_scrolling(place, browser, tmp_path, look):
-    (tmp_path / "terms.md").write_text("You agree to many things. " * 400)
-    running, wrong = Served(place / tmp_path.name, place / "models.yaml", "--terms", tmp_path / "terms.md"), []
-    try:
-        page = opened_page(browser, running.url, wrong, **look)
-        page.get_by_role("textbox").first.fill("Hello")
-        page.keyboard.press("Enter")
-        height = page.viewport_size["height"]
-        for part in ("#terms-title", "#terms-no", "#terms-yes"):
-            box = page.locator(part).bounding_box()
-            assert box["y"] >= 0 and box["y"] + box["height"] <= height, part
-        text = page.locator("#terms .rich")
-        page.keyboard.press("End")
-        while not text.evaluate("each => each.scrollTop"):  # the test's time limit ends this
-            page.wait_for_timeout(20)
-        keep(page, f"long-terms-{browser.browser_type.name}-{page.evaluate('innerWidth')}")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        page.locator(".thumb").nth(3).wait_for(state="attached")
-        assert not text.is_visible() and wrong == []
-    finally:
-        running.end()
+def test_long_terms_begin_at_their_title_and_are_accepted_without_scrolling(with_long_terms, browser, look):
+    wrong = []
+    page = opened_page(browser, with_long_terms.url, wrong, **look)
+    page.get_by_role("textbox").first.fill("Hello")
+    page.keyboard.press("Enter")
+    height = page.viewport_size["height"]
+    for part in ("#terms-title", "#terms-no", "#terms-yes"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height, part
+    text = page.locator("#terms .rich")
+    page.keyboard.press("End")
+    while not text.evaluate("each => each.scrollTop"):  # the test's time limit ends this
+        page.wait_for_timeout(20)
+    keep(page, f"long-terms-{browser.browser_type.name}-{page.evaluate('innerWidth')}")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator(".thumb").nth(3).wait_for(state="attached")
+    assert not text.is_visible() and wrong == []
 
 
 @pytest.mark.parametrize(
@@ -400,66 +407,69 @@ def test_operators_change_the_terms_on_a_page_that_fits_the_screen(place, browse
         running.end()
 
 
-@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"viewport": PHONE, "locale": "ar"}], ids=["phone", "arabic"])
-def test_words_without_a_break_fit_a_phone_wherever_an_operator_or_visitor_puts_them(
-    place, chat_port, browser, tmp_path, look
-):
-    word, wrong = "Wortohnepause" * 4, []
+@pytest.fixture(scope="module")
+def of_long_words(place, chat_port, tmp_path_factory):
+    """An arena whose title, models, reasons and starters are words without a break."""
+    folder = tmp_path_factory.mktemp("words")
     models = [
         {
-            "name": f"{name}-{word}",
+            "name": f"{name}-{UNBROKEN}",
             "base_url": f"http://127.0.0.1:{chat_port}/v1",
             "model": name,
-            "provider": word,
-            "licence": word,
-            "size": word[:30],
+            "provider": UNBROKEN,
+            "licence": UNBROKEN,
+            "size": UNBROKEN[:30],
         }
         for name in NAMES
     ]
-    groups = {group: {"long": {"en": word}} for group in ("better", "tie", "both_bad", "good", "bad")}
-    starters = [{"title": {"en": word}, "prompts": {"en": [word * 9]}}]
+    groups = {group: {"long": {"en": UNBROKEN}} for group in ("better", "tie", "both_bad", "good", "bad")}
+    starters = [{"title": {"en": UNBROKEN}, "prompts": {"en": [UNBROKEN * 9]}}]
     written = {"models": {"models": models}, "reasons": groups, "starters": {"categories": starters}}
-    files = {name: tmp_path / f"{name}.yaml" for name in written}
+    files = {name: folder / f"{name}.yaml" for name in written}
     for name, file in files.items():
         file.write_text(json.dumps(written[name]))  # JSON is YAML
     options = ["--set", f"reasons={files['reasons']}", "--set", f"starters={files['starters']}"]
-    running = Served(place / tmp_path.name, files["models"], *options, "--set", f"title={word}")
-    try:
-        page = opened_page(browser, running.url, wrong, **look)
+    running = Served(place / folder.name, files["models"], *options, "--set", f"title={UNBROKEN}")
+    yield running
+    running.end()
 
-        def fits(state: str) -> None:
-            keep(page, f"words-{page.evaluate('document.dir')}-{state}")
-            wide = page.evaluate(
-                "[...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
-                "(each.getBoundingClientRect().right > innerWidth + 1 || each.getBoundingClientRect().left < -1) && "
-                "!each.closest('pre, table, .scroll, svg')).map((each) => each.outerHTML.slice(0, 90))"
-            )
-            assert wide == [] and page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
 
-        fits("first")
-        page.locator("#text").fill(word * 9)
-        page.locator("#text").press("Enter")
-        page.locator("#terms-yes").click()
-        page.locator(".thumb").nth(3).wait_for(state="attached")
-        fits("answered")
-        page.locator(".thumb:visible").first.click()
-        page.locator(".reaction:visible").wait_for()
-        fits("reaction")
-        page.locator("[data-show='1']").click()
-        page.locator(".vote.leftvote").click()
-        page.locator("#why").wait_for()
-        fits("voted")
-        lines = page.locator(".facts dt:visible").evaluate_all(
-            "all => all.map((each) => { const range = document.createRange(); range.selectNodeContents(each); "
-            "return range.getClientRects().length; })"
+@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"viewport": PHONE, "locale": "ar"}], ids=["phone", "arabic"])
+def test_words_without_a_break_fit_a_phone_wherever_an_operator_or_visitor_puts_them(of_long_words, browser, look):
+    wrong = []
+    page = opened_page(browser, of_long_words.url, wrong, **look)
+
+    def fits(state: str) -> None:
+        keep(page, f"words-{page.evaluate('document.dir')}-{state}")
+        wide = page.evaluate(
+            "[...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
+            "(each.getBoundingClientRect().right > innerWidth + 1 || each.getBoundingClientRect().left < -1) && "
+            "!each.closest('pre, table, .scroll, svg')).map((each) => each.outerHTML.slice(0, 90))"
         )
-        assert set(lines) == {1}, "the name of a fact is broken"
-        for path in ("/mine", "/board", "/direct", "/side-by-side"):
-            page.goto(running.url + path)
-            fits(path.strip("/"))
-        assert wrong == []
-    finally:
-        running.end()
+        assert wide == [] and page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
+
+    fits("first")
+    page.locator("#text").fill(UNBROKEN * 9)
+    page.locator("#text").press("Enter")
+    page.locator("#terms-yes").click()
+    page.locator(".thumb").nth(3).wait_for(state="attached")
+    fits("answered")
+    page.locator(".thumb:visible").first.click()
+    page.locator(".reaction:visible").wait_for()
+    fits("reaction")
+    page.locator("[data-show='1']").click()
+    page.locator(".vote.leftvote").click()
+    page.locator("#why").wait_for()
+    fits("voted")
+    lines = page.locator(".facts dt:visible").evaluate_all(
+        "all => all.map((each) => { const range = document.createRange(); range.selectNodeContents(each); "
+        "return range.getClientRects().length; })"
+    )
+    assert set(lines) == {1}, "the name of a fact is broken"
+    for path in ("/mine", "/board", "/direct", "/side-by-side"):
+        page.goto(of_long_words.url + path)
+        fits(path.strip("/"))
+    assert wrong == []
 
 
 def test_a_vote_in_a_tab_that_shows_an_earlier_turn_is_not_counted(talks, browser):
