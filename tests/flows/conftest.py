@@ -67,6 +67,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             for service in ("EVENT_PERSISTER", "TASK_RUN_RECORDER"):  # a third of its time; no test looks at either
                 patch.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
+            for setting in ("REGISTER_BLOCKS_ON_START", "MEMOIZE_BLOCK_AUTO_REGISTRATION"):  # both would import Ray
+                patch.setenv(f"PREFECT_SERVER_{setting}", "false")
             stack.enter_context(prefect_test_harness(server_startup_timeout=180))
         # At its end the harness waits for all events to be sent, which a busy server may never take.
         stack.callback(setattr, EventsWorker, "drain_all", partial(EventsWorker.drain_all, timeout=10))
@@ -109,7 +111,7 @@ def scheduling_server(database: str | None, tmp_path_factory: pytest.TempPathFac
 
 
 def pytest_runtest_teardown(item: pytest.Function) -> None:
-    """With the last test that uses it, the scheduling server ends: idle, it takes a twentieth of a core."""
+    """With the last test that uses it, the scheduling server ends: idle, it takes a tenth of a core."""
     users = [each for each in item.session.items if "scheduling_server" in getattr(each, "fixturenames", ())]
     for started in _SCHEDULING if item in users[-1:] else ():
         started.terminate()
