@@ -170,7 +170,7 @@ _PATH = re.compile(
 drive of Windows, a share or a bucket. What every machine has alike (`/dev/null`, `/bin/sh`) tells of none, and a path
 below a root that one site alone has is not told from a list such as `/yes/no`. Web addresses and `org/model` do not
 match."""
-_HINT = rf"/(?:{_ROOTS})/|:/|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
+_HINT = rf"/(?:{_ROOTS})/|:/|\\|~/|@|\d ?\. ?\d{{1,3}} ?\. ?\d{{1,3}} ?\. ?\d|:[0-9A-Fa-f]{{0,4}}:"
 """Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
 _HINTED = re.compile(_HINT)
 _VEILED = (

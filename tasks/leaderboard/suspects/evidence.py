@@ -271,10 +271,10 @@ def more_often(marked: Mask, can_be_told: Mask, voters: Numbers, count: int, tru
 
     `marked` and `can_be_told` are (rows,): whether the vote has the mark, and whether that can be told.
     """
-    is_countable = can_be_told & (voters >= 0)
-    # a number is one voter's: his marked votes, and all of his votes that could have the mark
     from scipy.stats import binom  # slow to load
 
+    is_countable = can_be_told & (voters >= 0)
+    # a number is one voter's: his marked votes, and all of his votes that could have the mark
     marked_votes, total = (np.bincount(voters[rows], minlength=count) for rows in (is_countable & marked, is_countable))
     by_trusted = trusted[voters] & is_countable
     trusted_marked, trusted_total = (

@@ -57,14 +57,14 @@ def test_several_processes_are_killed_and_every_acknowledged_line_is_there(tmp_p
         while True:
             acknowledged.add(receiver.recv())
     lines = (tmp_path / FILE).read_bytes().splitlines()
-    read, halves = [], []
+    read, half_count = [], 0
     for line in lines:
         try:
             record = json.loads(line)
             read.append((record["writer"], record["number"]))
         except json.JSONDecodeError:
-            halves.append(line[:12])
-    assert len(halves) == len(set(halves)), "each killed process may leave half of its last line"
+            half_count += 1
+    assert half_count <= len(workers), "each killed process may leave half of its last line"
     assert len(acknowledged) >= 200 and acknowledged <= set(read) and len(read) == len(set(read))
     assert {writer for writer, _ in read} == {0, 1}
 

@@ -7,9 +7,10 @@ from string import ascii_letters, ascii_lowercase
 
 import polars as pl
 import pytest
+from hypothesis import example, given, strategies
 
 from flows.products import problems_of
-from tasks.release.contents import identifiers, identifiers_in, masked
+from tasks.release.contents import _ADDRESSES, _PATH, _plain_identifiers, identifiers, identifiers_in, masked
 from tests.small_store import manifest_of
 from tests.tampered_release import reseal, write_manifest
 
@@ -45,6 +46,14 @@ HARMLESS = [
 
 def test_slashes_and_tildes_of_prose_are_no_paths():
     assert {text: kinds for text in HARMLESS if (kinds := identifiers(text))} == {}
+
+
+@given(strategies.sampled_from([_PATH, *(kind.form for kind in _ADDRESSES.values())]).flatmap(strategies.from_regex))
+@example("203 . 0 . 113 . 9")
+def test_no_quick_filter_leaves_out_what_the_exact_patterns_find(text):
+    kinds = _plain_identifiers(text)
+    assert kinds <= identifiers(text)
+    assert not kinds or text in identifiers_in(pl.Series([text]))
 
 
 def _in_base64(text):
